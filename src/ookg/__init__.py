@@ -1,0 +1,62 @@
+"""Vectors for entities that are new to a trained knowledge graph, without retraining.
+
+model = ookg.train("graph.tsv", out="model")
+new = model.embed([("TENET", "directed_by", "Christopher Nolan")])
+model.predict([("TENET", "directed_by", "Christopher Nolan")], head="TENET", relation="language")
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ookg.assessment import evaluate as evaluate
+    from ookg.datasets import load_dataset as load_dataset
+    from ookg.errors import OokgError as OokgError
+    from ookg.model import Model as Model
+    from ookg.newcomers.embedder import NeighborLimit as NeighborLimit
+    from ookg.newcomers.reducer import Correlation as Correlation
+    from ookg.newcomers.reducer import Degree as Degree
+    from ookg.newcomers.reducer import Uniform as Uniform
+    from ookg.pretraining import train as train
+    from ookg.training.settings import TrainingSettings as TrainingSettings
+    from ookg.training.settings import preset as preset
+    from ookg.triples import read_triples as read_triples
+    from ookg.triples import write_triples as write_triples
+
+__version__ = "0.1.0"
+
+# Where each public name lives. They are imported when first used: `import ookg` is instant, and training works on a
+# machine that lacks what only reading and writing files needs.
+_HOMES = {
+    "Correlation": "ookg.newcomers.reducer",
+    "Degree": "ookg.newcomers.reducer",
+    "Model": "ookg.model",
+    "NeighborLimit": "ookg.newcomers.embedder",
+    "OokgError": "ookg.errors",
+    "TrainingSettings": "ookg.training.settings",
+    "Uniform": "ookg.newcomers.reducer",
+    "evaluate": "ookg.assessment",
+    "load_dataset": "ookg.datasets",
+    "preset": "ookg.training.settings",
+    "read_triples": "ookg.triples",
+    "train": "ookg.pretraining",
+    "write_triples": "ookg.triples",
+}
+__all__ = [*_HOMES, "__version__", "load"]  # noqa: PLE0604 (all of them are strings)
+
+
+def load(directory: str, device: str = "cpu") -> "Model":
+    """Read a model directory."""
+    from ookg.model import Model
+
+    return Model.load(directory, device)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ookg' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

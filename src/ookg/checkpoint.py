@@ -1,0 +1,172 @@
+"""A trained model on disk: a directory of safetensors, JSON and Parquet, written atomically, read without executing.
+
+    model.json            what it is: format, version, geometry, settings, provenance, and the name of the data folder
+    data-XXXXXXXX/
+      vectors.safetensors   entities and relations, float32
+      entities.parquet      entity, degree (its number of training triples)
+      relations.parquet     relation, entities (how many have it)
+      cooccurrence.parquet  relation, other, entities (how many have both)
+      triples.parquet       head, relation, tail: the training triples as ids
+
+Saving writes a new data folder first and then replaces model.json, which names it: a crash leaves the old model or the
+new one.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from scipy import sparse
+
+from ookg.embedding import Embedding
+from ookg.errors import InputError, ModelFileError
+from ookg.files import atomic_write, sync
+from ookg.models import GEOMETRIES
+from ookg.statistics import GraphStatistics, IntArray
+from ookg.vocabulary import Vocabulary
+
+FORMAT, VERSION = "ookg model", 1
+MODEL_FILE = "model.json"
+STATE_FILE = "training-state.safetensors"
+FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a trained model consists of.
+
+    triples: (triples, 3) the training triples as ids; settings and provenance: plain values, for people to read
+    """
+
+    embedding: Embedding
+    entities: Vocabulary
+    relations: Vocabulary
+    triples: IntArray
+    statistics: GraphStatistics
+    settings: dict[str, Any]
+    provenance: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        for kind, labels, rows in (
+            ("entity", self.entities, self.embedding.num_entities),
+            ("relation", self.relations, self.embedding.num_relations),
+        ):
+            if len(labels) != rows:
+                raise InputError(f"{len(labels)} {kind} labels for {rows} {kind} vectors; give one label a vector")
+
+
+def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
+    """Write a model directory, or replace the model in it."""
+    directory = Path(directory)
+    data = directory / f"data-{secrets.token_hex(4)}"
+    try:
+        data.mkdir(parents=True)
+        _write_data(checkpoint, data)
+    except OSError as error:
+        shutil.rmtree(data, ignore_errors=True)
+        raise InputError(f"{directory}: cannot be written ({error.strerror}); choose another place") from error
+    geometry = checkpoint.embedding.geometry
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": geometry.name,
+        "dim": geometry.dim,
+        "norm": geometry.norm,
+        "entities": len(checkpoint.entities),
+        "relations": len(checkpoint.relations),
+        "triples": len(checkpoint.triples),
+        "data": data.name,
+        "bytes": {name: (data / name).stat().st_size for name in FILES},
+        "settings": checkpoint.settings,
+        "provenance": checkpoint.provenance,
+    }
+    with atomic_write(directory / MODEL_FILE) as temporary:
+        temporary.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    for old in directory.glob("data-*"):
+        if old != data:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_data(checkpoint: Checkpoint, data: Path) -> None:
+    embedding, statistics = checkpoint.embedding, checkpoint.statistics
+    vectors = {"entities": embedding.entities, "relations": embedding.relations}
+    save_file({name: table.detach().cpu().contiguous() for name, table in vectors.items()}, data / FILES[0])
+    pairs = statistics.cooccurrence.tocoo()
+    tables = {
+        "entities.parquet": {"entity": checkpoint.entities.labels, "degree": statistics.degree},
+        "relations.parquet": {"relation": checkpoint.relations.labels, "entities": statistics.cooccurrence.diagonal()},
+        "cooccurrence.parquet": {"relation": pairs.coords[0], "other": pairs.coords[1], "entities": pairs.data},
+        "triples.parquet": {name: checkpoint.triples[:, i] for i, name in enumerate(("head", "relation", "tail"))},
+    }
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), data / name)
+    for name in FILES:
+        sync(data / name)
+    sync(data)
+
+
+def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
+    """Read a model directory; a damaged or newer one is refused with a line that says why."""
+    directory = Path(directory)
+    description = _description(directory)
+    data = directory / str(description.get("data"))
+    for name, size in description.get("bytes", {}).items():
+        if not (data / name).is_file():
+            raise ModelFileError(f"{data / name}: missing; the model is damaged, restore it or train again")
+        if (data / name).stat().st_size != size:
+            found = (data / name).stat().st_size
+            raise ModelFileError(f"{data / name}: {found} bytes instead of {size}; the model is damaged, restore it")
+    try:
+        geometry = GEOMETRIES[description["model"]](description["dim"], description["norm"])
+        with safe_open(data / FILES[0], framework="pt", device=device) as file:
+            embedding = Embedding(geometry, file.get_tensor("entities"), file.get_tensor("relations"))
+        entities, relations, pairs, triples = (pq.read_table(data / name, memory_map=True) for name in FILES[1:])
+        size = len(relations)
+        coordinates = (pairs["relation"].to_numpy(), pairs["other"].to_numpy())
+        cooccurrence = sparse.csr_array((pairs["entities"].to_numpy(), coordinates), shape=(size, size))
+        return Checkpoint(
+            embedding,
+            Vocabulary.distinct(entities["entity"].combine_chunks()),
+            Vocabulary.distinct(relations["relation"].combine_chunks()),
+            np.stack([triples[name].to_numpy() for name in ("head", "relation", "tail")], axis=1),
+            GraphStatistics(entities["degree"].to_numpy(), cooccurrence),
+            description["settings"],
+            description["provenance"],
+        )
+    except (SafetensorError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelFileError(f"{directory}: damaged model ({reason}); restore it or train again") from error
+
+
+def _description(directory: Path) -> dict[str, Any]:
+    path = directory / MODEL_FILE
+    if not path.is_file():
+        if (directory / STATE_FILE).exists():
+            raise ModelFileError(f"{directory}: training is not finished; continue it with `ookg train ... --resume`")
+        remedy = "train one with `ookg train TRIPLES --out DIR`"
+        raise ModelFileError(f"{directory}: no model here (there is no {MODEL_FILE}); {remedy}")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path}: damaged ({error}); restore it or train again") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: not the description of an ookg model; name a directory that `ookg train` wrote")
+    if not isinstance(description.get("version"), int) or description["version"] > VERSION:
+        newer = f"version {description.get('version')}, and this ookg reads up to {VERSION}"
+        raise ModelFileError(f"{path}: {newer}; upgrade ookg")
+    return description
+
+
+def holds_model(directory: str | Path) -> bool:
+    """Whether there is a model in the directory."""
+    return (Path(directory) / MODEL_FILE).exists()

@@ -1,0 +1,136 @@
+"""What the commands share: output, and the options that several of them take."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ookg.triples import TripleFormat
+
+if TYPE_CHECKING:
+    from ookg.model import Model
+    from ookg.newcomers.embedder import NeighborLimit
+    from ookg.newcomers.reducer import Weights
+
+
+def note(text: str) -> None:
+    """A line for the person watching, on standard error."""
+    print(text, file=sys.stderr)
+
+
+def print_json(document: dict[str, Any] | list[Any]) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None) -> None:
+    """A table on standard output; numbers to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for position, column in enumerate(columns):
+        numeric = any(isinstance(row[position], int | float) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    # Off a terminal there is no width to keep to: one row stays one line.
+    Console(width=None if sys.stdout.isatty() else 10_000).print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def add_format_options(parser: argparse.ArgumentParser) -> None:
+    """The layout of triple files: --columns, --header, --delimiter."""
+    group = parser.add_argument_group("layout of the triple files (found out from each file if not given)")
+    group.add_argument("--columns", metavar="H,R,T[,L]", help="names or positions (from 1) of the columns to read")
+    group.add_argument("--header", action=argparse.BooleanOptionalAction, help="whether the first line is a header")
+    group.add_argument("--delimiter", metavar="C", help=r"column separator, such as ',' or '\t'")
+
+
+def triple_format(arguments: argparse.Namespace) -> TripleFormat:
+    """The layout that the options say."""
+    columns = tuple(arguments.columns.split(",")) if arguments.columns else None
+    delimiter = "\t" if arguments.delimiter == "\\t" else arguments.delimiter
+    return TripleFormat(columns, arguments.header, delimiter)
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """--json."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+
+
+def add_model_argument(parser: argparse.ArgumentParser) -> None:
+    """The model directory, and where to compute."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_device_option(parser)
+
+
+def add_device_option(parser: argparse.ArgumentParser) -> None:
+    """--device."""
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (auto)")
+
+
+def add_weight_options(parser: argparse.ArgumentParser, default: str) -> None:
+    """How the candidates of a new entity are weighted."""
+    group = parser.add_argument_group("how the candidates of a new entity are weighted")
+    group.add_argument("--weights", choices=("uniform", "degree", "correlation"), help=f"default: {default}")
+    group.add_argument("--power", type=float, metavar="X", help="power of the correlation weights (4)")
+    group.add_argument("--smoothing", type=float, metavar="X", help="added to the degree before its logarithm (0.1)")
+    group.add_argument("--max-neighbors", type=int, metavar="K", help="use at most K triples of an entity")
+    group.add_argument("--neighbor-seed", type=int, metavar="N", default=0, help="seed of that choice (0)")
+
+
+def chosen_weights(arguments: argparse.Namespace) -> Weights | None:
+    """The weights that the options say; None for the default."""
+    from ookg.errors import InputError
+    from ookg.newcomers.reducer import Correlation, Degree, Uniform
+
+    name, power, smoothing = arguments.weights, arguments.power, arguments.smoothing
+    if power is not None and smoothing is not None:
+        raise InputError("--power goes with correlation weights and --smoothing with degree weights; give one of them")
+    name = name or ("correlation" if power is not None else "degree" if smoothing is not None else None)
+    if power is not None and name != "correlation":
+        raise InputError(f"--power goes with --weights correlation, not {name}")
+    if smoothing is not None and name != "degree":
+        raise InputError(f"--smoothing goes with --weights degree, not {name}")
+    if name == "uniform":
+        return Uniform()
+    if name == "degree":
+        return Degree() if smoothing is None else Degree(smoothing)
+    if name == "correlation":
+        return Correlation() if power is None else Correlation(power)
+    return None
+
+
+def chosen_limit(arguments: argparse.Namespace) -> NeighborLimit | None:
+    """The cap on neighbours that the options say."""
+    from ookg.newcomers.embedder import NeighborLimit
+
+    return None if arguments.max_neighbors is None else NeighborLimit(arguments.max_neighbors, arguments.neighbor_seed)
+
+
+def load_model(arguments: argparse.Namespace) -> Model:
+    """The model that the command names."""
+    from ookg.model import Model
+    from ookg.training.loop import choose_device
+
+    return Model.load(arguments.model, str(choose_device(arguments.device)))
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """What a person should know of the result, on standard error."""
+    for text in notes:
+        note(f"note: {text}")

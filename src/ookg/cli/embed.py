@@ -1,0 +1,47 @@
+"""Give vectors to the entities of a file that the model does not know, and write them as Parquet (entity, vector)."""
+
+from __future__ import annotations
+
+import argparse
+
+from ookg.cli.console import (
+    add_format_options,
+    add_model_argument,
+    add_weight_options,
+    chosen_limit,
+    chosen_weights,
+    load_model,
+    note,
+    print_notes,
+    triple_format,
+)
+
+SUMMARY = "vectors for new entities"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_model_argument(parser)
+    parser.add_argument("triples", metavar="TRIPLES", help="triples that tie new entities to known ones")
+    parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write: entity, vector")
+    parser.add_argument("--query-relation", metavar="R", help="the relation that correlation weights look at")
+    add_weight_options(parser, "correlation with --query-relation, else degree")
+    add_format_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Embed and write."""
+    from ookg.export import write_vectors
+    from ookg.triples import read_triples
+
+    triples = read_triples(arguments.triples, triple_format(arguments))
+    new = load_model(arguments).embed(
+        triples,
+        weights=chosen_weights(arguments),
+        query_relation=arguments.query_relation,
+        limit=chosen_limit(arguments),
+    )
+    print_notes(new.notes)
+    write_vectors(arguments.out, "entity", new.entities, new.vectors)
+    note(f"{arguments.out}: vectors of {len(new.entities):,} new entities")
+    return 0

@@ -1,0 +1,90 @@
+"""What is missing: the best tails for (head, relation), or the best heads for (relation, tail).
+
+The given end may be known, or new and tied to known entities by the --given triples.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ookg.cli.console import (
+    add_format_options,
+    add_json_option,
+    add_model_argument,
+    add_weight_options,
+    chosen_limit,
+    chosen_weights,
+    load_model,
+    print_json,
+    print_notes,
+    print_table,
+    triple_format,
+)
+
+SUMMARY = "what is missing about an entity, and why"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_model_argument(parser)
+    parser.add_argument("--given", metavar="TRIPLES", help="triples about new entities")
+    parser.add_argument("--head", metavar="H", help="ask for the tails of this head")
+    parser.add_argument("--relation", metavar="R", required=True, help="the relation that is asked for")
+    parser.add_argument("--tail", metavar="T", help="ask for the heads of this tail")
+    parser.add_argument("--top", type=int, default=10, metavar="K", help="how many answers (10)")
+    parser.add_argument(
+        "--known-answers",
+        choices=("drop", "mark"),
+        default="drop",
+        help="leave out answers that training or given triples state (default), or keep and mark them",
+    )
+    parser.add_argument(
+        "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
+    )
+    parser.add_argument("--explain", action="store_true", help="show which triples made the entity's vector")
+    add_json_option(parser)
+    add_weight_options(parser, "correlation")
+    add_format_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict and print."""
+    from ookg.triples import read_triples
+
+    found = load_model(arguments).predict(
+        read_triples(arguments.given, triple_format(arguments)) if arguments.given else (),
+        relation=arguments.relation,
+        head=arguments.head,
+        tail=arguments.tail,
+        weights=chosen_weights(arguments),
+        limit=chosen_limit(arguments),
+        top=arguments.top,
+        known_answers=arguments.known_answers,
+        new_answers=arguments.candidates == "all",
+    )
+    print_notes(found.notes)
+    if arguments.json:
+        answers = [
+            {"entity": a.entity, "score": a.score, "rank": a.rank, "known": a.is_known, "new": a.is_new}
+            for a in found.answers
+        ]
+        print_json({"answers": answers, "explanation": [vars(reason) for reason in found.explanation]})
+        return 0
+    triple = f"({arguments.head or '?'}, {arguments.relation}, {arguments.tail or '?'})"
+    marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
+    rows = [(a.rank, a.entity, a.score, marks[a.is_known, a.is_new]) for a in found.answers]
+    print_table(("rank", "entity", "score", ""), rows, triple)
+    if arguments.explain:
+        entity = arguments.head or arguments.tail
+        if found.explanation:
+            reasons = [
+                (
+                    f"{r.weight:.1%}",
+                    *((entity, r.relation, r.entity) if r.direction == "out" else (r.entity, r.relation, entity)),
+                )
+                for r in found.explanation
+            ]
+            print_table(("weight", "head", "relation", "tail"), reasons, f"\nwhat the vector of {entity} is made of")
+        else:
+            print(f"\n{entity} is known: its vector was trained.")
+    return 0

@@ -1,0 +1,117 @@
+"""Train an embedding on the triples of a file, or on the train part of a data set."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ookg.cli.console import add_device_option, add_format_options, note, triple_format
+
+SUMMARY = "train an embedding on a graph"
+
+# Options that set the training setting of the same name.
+NUMBERS: dict[str, tuple[type, str]] = {
+    "dim": (int, "coordinates of an entity"),
+    "steps": (int, "training steps"),
+    "batch": (int, "true triples a step"),
+    "negatives": (int, "false triples a true one"),
+    "margin": (float, "margin γ of the loss"),
+    "temperature": (float, "temperature α of the self-adversarial weights"),
+    "lr": (float, "learning rate of Adam"),
+    "l2": (float, "L2 regularisation of both tables"),
+    "norm": (int, "norm of the distance, 1 or 2"),
+    "seed": (int, "seed of every random draw"),
+    "validate_every": (int, "steps between validations (needs --valid, or a data set)"),
+    "patience": (int, "stop after so many validations without a new best, and keep the best"),
+    "placeholder_entities": (int, "reproduction only: untrained rows to draw negatives from too"),
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    from ookg.training.settings import PRESETS, TrainingSettings
+
+    defaults = TrainingSettings()
+    parser.add_argument("triples", metavar="TRIPLES", help="a file of triples, or a data set by name or folder")
+    parser.add_argument("--out", required=True, metavar="DIR", help="directory for the model")
+    parser.add_argument("--valid", metavar="FILE", help="triples to validate on; a data set brings its own")
+    parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
+    add_device_option(parser)
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run, or start it")
+    parser.add_argument("--overwrite", action="store_true", help="replace the model or unfinished run in DIR")
+    group = parser.add_argument_group("settings, each over those of --config and --preset")
+    group.add_argument("--config", metavar="FILE", help="settings from a TOML file of `name = value` lines")
+    group.add_argument(
+        "--preset", choices=tuple(PRESETS), help="the paper's settings for its two families of data sets"
+    )
+    group.add_argument("--model", choices=("transe", "rotate"), help=f"default: {defaults.model}")
+    for name, (kind, text) in NUMBERS.items():
+        option = f"--{name.replace('_', '-')}"
+        group.add_argument(
+            option, type=kind, metavar="N" if kind is int else "X", help=f"{text} ({getattr(defaults, name)})"
+        )
+    group.add_argument("--lr-drops", metavar="X,X", help="shares of the steps at which the rate drops to a tenth (0.5)")
+    group.add_argument(
+        "--subsampling", action=argparse.BooleanOptionalAction, help="weigh frequent pairs down in the loss (on)"
+    )
+    add_format_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train and store."""
+    from ookg.datasets import load_dataset, published_sets
+    from ookg.pretraining import train
+    from ookg.triples import read_triples
+
+    settings = _settings(arguments)
+    names = {name.lower() for name in published_sets()}
+    path = Path(arguments.triples)
+    valid: Any = None
+    if path.is_dir() or (not path.exists() and arguments.triples.lower() in names):
+        dataset = load_dataset(arguments.triples, arguments.data)
+        triples, valid = dataset.train, dataset.valid
+    else:
+        triples = read_triples(path, triple_format(arguments), labels="refused")
+    if arguments.valid:
+        valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
+    if settings.validate_every and (valid is None or not len(valid)):
+        from ookg.errors import InputError
+
+        raise InputError("--validate-every, but no triples to validate on; give --valid FILE")
+    if triples.duplicates:
+        note(f"note: {triples.duplicates:,} duplicate triples dropped")
+    sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
+    note(f"{triples.source}: {sizes}")
+    model = train(
+        triples,
+        settings,
+        out=arguments.out,
+        valid=valid if settings.validate_every else None,
+        device=arguments.device,
+        resume=arguments.resume,
+        overwrite=arguments.overwrite,
+        progress=True,
+    )
+    provenance = model.checkpoint.provenance
+    for step, figure in provenance["validations"]:
+        note(f"validation at step {step:,}: {figure:.4f}")
+    note(f"{arguments.out}: {model!r} of step {provenance['step']:,}, {provenance['seconds']:.1f} s")
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Any:
+    from ookg.errors import InputError
+    from ookg.training.settings import TrainingSettings, preset, read_settings
+
+    settings = preset(arguments.preset) if arguments.preset else TrainingSettings()
+    if arguments.config:
+        settings = read_settings(arguments.config, settings)
+    names = ["model", "subsampling", *NUMBERS]
+    values = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    if arguments.lr_drops is not None:
+        try:
+            values["lr_drops"] = [float(share) for share in arguments.lr_drops.split(",") if share]
+        except ValueError:
+            raise InputError(f"--lr-drops {arguments.lr_drops!r}; give numbers such as 0.1,0.3,0.9") from None
+    return settings.changed(values)

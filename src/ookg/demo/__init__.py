@@ -1,0 +1,1 @@
+"""A small film graph that ships with the package, and a tour of it."""

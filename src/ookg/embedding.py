@@ -1,0 +1,50 @@
+"""A trained embedding as numbers: a geometry and its two tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ookg.errors import InputError
+from ookg.models import Geometry
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The trained vectors. They are never changed: what is new gets vectors of its own.
+
+    entities: (entities, geometry.entity_width); relations: (relations, geometry.relation_width)
+    """
+
+    geometry: Geometry
+    entities: Tensor
+    relations: Tensor
+
+    def __post_init__(self) -> None:
+        for name, table, width in (
+            ("entity", self.entities, self.geometry.entity_width),
+            ("relation", self.relations, self.geometry.relation_width),
+        ):
+            if table.ndim != 2 or table.shape[1] != width:
+                raise InputError(f"{name} table of shape {tuple(table.shape)}; {self.geometry} needs (rows, {width})")
+
+    @property
+    def num_entities(self) -> int:
+        """Known entities."""
+        return len(self.entities)
+
+    @property
+    def num_relations(self) -> int:
+        """Relations with a trained vector."""
+        return len(self.relations)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tables are."""
+        return self.entities.device
+
+    def to(self, device: torch.device | str) -> Embedding:
+        """The same vectors on another device."""
+        return Embedding(self.geometry, self.entities.to(device), self.relations.to(device))

@@ -1,0 +1,42 @@
+"""The errors a user meets: what was got, what was expected, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class OokgError(Exception):
+    """Anything `ookg` refuses; its text is one line that a user can act on."""
+
+
+class InputError(OokgError, ValueError):
+    """An argument or a file that cannot be used as it is."""
+
+
+class FileError(InputError):
+    """A problem in a file: `file:line: problem; remedy`."""
+
+    def __init__(self, path: str | Path, problem: str, remedy: str, line: int | None = None) -> None:
+        place = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{place}: {problem}; {remedy}")
+
+
+class DatasetError(InputError):
+    """A data set that breaks the rules of the folder format."""
+
+
+class ModelFileError(OokgError):
+    """A model directory that is missing, damaged or from a newer version."""
+
+
+class TrainingInterrupted(OokgError):
+    """Training was stopped; its state is on disk and `--resume` continues it."""
+
+
+def unknown_name(kind: str, name: str, known: list[str], remedy: str) -> InputError:
+    """An error for a name that does not exist, with the closest existing ones."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else remedy
+    return InputError(f"unknown {kind} {name!r}; {hint}")

@@ -1,0 +1,1 @@
+"""How good it is: ranks, link prediction, thresholds, triplet classification."""

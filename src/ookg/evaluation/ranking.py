@@ -1,0 +1,117 @@
+"""Filtered ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.embedding import Embedding
+from ookg.progress import Reporter
+from ookg.statistics import FloatArray, IntArray
+
+# How many distances may be held at once, whatever the number of entities and queries.
+CHUNK_NUMBERS = 1 << 24
+
+Ties = Literal["mean", "optimistic", "pessimistic"]
+
+
+@dataclass(frozen=True)
+class RankCounts:
+    """For each query, how many candidates are better than the answer, and how many others are as good; (queries,)."""
+
+    better: IntArray
+    equal: IntArray
+
+    def ranks(self, ties: Ties = "mean") -> FloatArray:
+        """1-based ranks: among equals the first place, the last, or the mean of the two."""
+        share = {"optimistic": 0.0, "mean": 0.5, "pessimistic": 1.0}[ties]
+        found: FloatArray = 1.0 + self.better + share * self.equal
+        return found
+
+
+@dataclass(frozen=True)
+class AnswerIndex:
+    """All true answers of many queries: query n has answers[offsets[n]:offsets[n + 1]]."""
+
+    answers: IntArray
+    offsets: IntArray
+
+    @classmethod
+    def build(cls, queries: IntArray, true_keys: IntArray, true_answers: IntArray) -> AnswerIndex:
+        """The answers of each query key, given the keys and answers of all true triples."""
+        order = np.argsort(true_keys, kind="stable")
+        keys, answers = true_keys[order], true_answers[order]
+        start, end = np.searchsorted(keys, queries, "left"), np.searchsorted(keys, queries, "right")
+        counts = end - start
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        place = np.repeat(np.arange(len(queries)), counts)
+        rows = np.arange(len(place)) - offsets[:-1][place] + start[place]
+        return cls(answers[rows].astype(np.int64), offsets.astype(np.int64))
+
+    def pairs(self, start: int, end: int) -> tuple[IntArray, IntArray]:
+        """(query counted from `start`, answer) for the queries from start to end."""
+        counts = np.diff(self.offsets[start : end + 1])
+        return np.repeat(np.arange(end - start), counts), self.answers[self.offsets[start] : self.offsets[end]]
+
+
+def filtered_rank_counts(
+    embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex, report: Reporter | None = None
+) -> RankCounts:
+    """Compare the answer of each query with all entities but the query's other true answers.
+
+    points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
+    others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
+    """
+    counts = np.empty((2, len(answers)), dtype=np.int64)
+    num_entities = embedding.num_entities
+    size = max(1, CHUNK_NUMBERS // max(1, num_entities))
+    for start in range(0, len(answers), size):
+        end = min(start + size, len(answers))
+        gaps = embedding.geometry.gap_to_all(points[start:end], embedding.entities)  # (chunk, entities)
+        asked = torch.from_numpy(answers[start:end]).to(gaps.device)[:, None]
+        own = gaps.gather(1, asked)
+        query, other = others.pairs(start, end)
+        inside = other < num_entities
+        place = torch.from_numpy(np.stack([query[inside], other[inside]])).to(gaps.device)
+        gaps[place[0], place[1]] = torch.inf
+        gaps.scatter_(1, asked, torch.inf)  # the answer is not its own rival
+        counts[0, start:end] = (gaps < own).sum(dim=1).cpu().numpy()
+        counts[1, start:end] = (gaps == own).sum(dim=1).cpu().numpy()
+        if report is not None:
+            report(end)
+    return RankCounts(counts[0], counts[1])
+
+
+@dataclass(frozen=True)
+class RankSummary:
+    """Mean reciprocal rank (0 to 1), mean rank, and the percentage of answers in the first 1, 3 and 10 places."""
+
+    queries: int
+    mrr: float
+    mean_rank: float
+    hits_at_1: float
+    hits_at_3: float
+    hits_at_10: float
+
+    @classmethod
+    def of(cls, ranks: FloatArray) -> RankSummary:
+        """The summary of some ranks; NaN figures for none."""
+        if not len(ranks):
+            return cls(0, *[float("nan")] * 5)
+        hits = [float((ranks <= k).mean() * 100) for k in (1, 3, 10)]
+        return cls(len(ranks), float((1 / ranks).mean()), float(ranks.mean()), *hits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by the names of the command line."""
+        return {
+            "queries": self.queries,
+            "mrr": self.mrr,
+            "mean_rank": self.mean_rank,
+            "hits@1": self.hits_at_1,
+            "hits@3": self.hits_at_3,
+            "hits@10": self.hits_at_10,
+        }

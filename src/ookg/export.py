@@ -1,0 +1,22 @@
+"""Vectors as Parquet files of two columns: the label and a list of float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor
+
+from ookg.files import atomic_write
+
+
+def write_vectors(path: str | Path, name: str, labels: Sequence[str] | Any, vectors: Tensor) -> None:
+    """Write labels (in column `name`) and vectors, (labels, width) (in column `vector`)."""
+    flat = pa.array(vectors.detach().float().cpu().contiguous().numpy().ravel())
+    offsets = pa.array(range(0, vectors.numel() + 1, max(1, vectors.shape[1])), pa.int64())
+    column = pa.LargeListArray.from_arrays(offsets, flat)
+    with atomic_write(path) as temporary:
+        pq.write_table(pa.table({name: labels, "vector": column}), temporary)

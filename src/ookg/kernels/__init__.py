@@ -1,0 +1,1 @@
+"""The hot loops: a plain PyTorch reference that specifies them, and fast ones that are tested against it."""

@@ -1,0 +1,55 @@
+"""TransE: a relation is a translation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TransE:
+    """D(h, r, t) = ‖h + r - t‖ₚ with p = `norm` (1 or 2); h, r, t have `dim` real coordinates."""
+
+    dim: int
+    norm: int = 1
+    name: ClassVar[str] = "transe"
+
+    @property
+    def entity_width(self) -> int:
+        """Numbers stored for an entity."""
+        return self.dim
+
+    @property
+    def relation_width(self) -> int:
+        """Numbers stored for a relation."""
+        return self.dim
+
+    def solve_tail(self, head: Tensor, relation: Tensor) -> Tensor:
+        """The tail that fits best: t = h + r."""
+        return head + relation
+
+    def solve_head(self, relation: Tensor, tail: Tensor) -> Tensor:
+        """The head that fits best: h = t - r."""
+        return tail - relation
+
+    def gap(self, x: Tensor, y: Tensor) -> Tensor:
+        """‖x - y‖ₚ of entity vectors, (..., dim) and (..., dim) -> (...)."""
+        found: Tensor = torch.linalg.vector_norm(x - y, ord=self.norm, dim=-1)
+        return found
+
+    def distance(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """D(h, r, t) = ‖h + r - t‖ₚ."""
+        return self.gap(self.solve_tail(head, relation), tail)
+
+    def gap_to_all(self, points: Tensor, table: Tensor) -> Tensor:
+        """The gaps from each point to each row of a table, (points, dim) and (rows, dim) -> (points, rows)."""
+        # By differences, not by the product formula: equal vectors must have gap 0, and ties must stay ties.
+        return torch.cdist(points, table, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
+
+    def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
+        """The relation vectors for the trained parameters: the parameters themselves."""
+        del initial_range
+        return parameters

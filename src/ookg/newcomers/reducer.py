@@ -1,0 +1,93 @@
+"""The reducer: weights for the candidates of a new entity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ookg.errors import InputError
+from ookg.newcomers.support import Support
+from ookg.statistics import FloatArray, GraphStatistics, IntArray
+
+# A sum of weights that is this small against their sizes is what is left of a cancellation, no normaliser.
+SMALLEST_SUM = 1e-6
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every candidate weighs the same."""
+
+    needs_query: ClassVar[bool] = False
+
+    def weights(self, support: Support, rows: IntArray, query: IntArray | None, graph: GraphStatistics) -> FloatArray:
+        """w = 1."""
+        del support, query, graph
+        return np.ones(len(rows))
+
+
+@dataclass(frozen=True)
+class Degree:
+    """A candidate weighs more if the known entity it comes from has more training triples."""
+
+    smoothing: float = 0.1
+    needs_query: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not self.smoothing >= 0:
+            raise InputError(f"smoothing {self.smoothing}; it must be 0 or more")
+
+    def weights(self, support: Support, rows: IntArray, query: IntArray | None, graph: GraphStatistics) -> FloatArray:
+        """w = log(degree of the neighbour + smoothing); -∞ for log(0)."""
+        del query
+        with np.errstate(divide="ignore"):
+            found: FloatArray = np.log(graph.degree[support.neighbor[rows]] + self.smoothing)
+        return found
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A candidate weighs more if its relation goes together with the relation that is asked for.
+
+    power: the paper prints 1; the authors' code, and the paper's numbers, have 4.
+    """
+
+    power: float = 4.0
+    needs_query: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.power >= 0:
+            raise InputError(f"power {self.power}; it must be 0 or more")
+
+    def weights(self, support: Support, rows: IntArray, query: IntArray | None, graph: GraphStatistics) -> FloatArray:
+        """w = (P(r | q) + P(q | r))^power for the candidate's relation r and the query relation q.
+
+        Halved inside, so that w is at most 1 at any power; a common factor is gone when the weights are normalised.
+        """
+        if query is None:
+            raise InputError(
+                "correlation weights depend on the relation that is asked for: there is no single vector; "
+                "give a query relation, or choose uniform or degree weights"
+            )
+        found: FloatArray = (graph.correlation(support.relation[rows], query) / 2) ** self.power
+        return found
+
+
+Weights = Uniform | Degree | Correlation
+
+
+def normalised(weights: FloatArray, group: IntArray, num_groups: int) -> FloatArray:
+    """The weights divided by their group's sum; equal weights in a group whose sum is not a positive number.
+
+    The sum is 0 where no relation co-occurs with the query's, and can be 0 or below for degree weights, whose
+    logarithm is negative for degree 0.
+    """
+    total = np.bincount(group, weights, minlength=num_groups)
+    size = np.bincount(group, np.abs(weights), minlength=num_groups)
+    with np.errstate(invalid="ignore"):
+        unfit = ~(np.isfinite(total) & (total > SMALLEST_SUM * size))
+    members = np.bincount(group, minlength=num_groups)
+    total[unfit] = members[unfit]
+    found: FloatArray = np.where(unfit[group], 1.0, weights) / total[group]
+    return found

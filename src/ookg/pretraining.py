@@ -1,0 +1,198 @@
+"""Training from labels: triples in, a model out."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg import __version__
+from ookg.checkpoint import STATE_FILE, Checkpoint, holds_model, load_checkpoint
+from ookg.embedding import Embedding
+from ookg.errors import InputError
+from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts
+from ookg.evaluation.thresholds import best_threshold
+from ookg.model import Model, TripleSource
+from ookg.progress import Progress
+from ookg.statistics import GraphStatistics, IntArray
+from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_device
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
+from ookg.triples import Triples, as_triples
+
+VALIDATION_TRIPLES = 1000
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a model goes, and what may happen to what is there already."""
+
+    directory: Path
+    resume: bool = False
+    overwrite: bool = False
+
+    @property
+    def state_path(self) -> Path:
+        """The state of an unfinished run."""
+        return self.directory / STATE_FILE
+
+    def prepare(self) -> None:
+        """Refuse to lose anything that was not meant to be lost."""
+        if self.directory.exists() and not self.directory.is_dir():
+            raise InputError(f"{self.directory}: is a file; name a directory for the model")
+        if self.overwrite:
+            self.state_path.unlink(missing_ok=True)
+        elif not self.resume:
+            if self.state_path.exists():
+                raise InputError(
+                    f"{self.directory}: holds an unfinished run; continue it with --resume, or --overwrite it"
+                )
+            if holds_model(self.directory):
+                raise InputError(f"{self.directory}: holds a model; choose another directory, or --overwrite it")
+
+
+def train(
+    triples: TripleSource,
+    settings: TrainingSettings | None = None,
+    *,
+    out: str | Path | None = None,
+    valid: TripleSource | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Model:
+    """Train an embedding on triples and return the model; with `out`, it is stored there and can be resumed.
+
+    valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
+    """
+    settings = settings or TrainingSettings()
+    storage = None if out is None else Storage(Path(out), resume, overwrite)
+    triples = as_triples(triples)
+    if triples.truth is not None:
+        triples = triples.select(triples.truth)
+    if not len(triples):
+        raise InputError(f"{triples.source}: no triples to train on")
+    if storage is not None:
+        storage.prepare()
+    digest = _digest(triples)
+    if (
+        storage is not None
+        and resume
+        and not overwrite
+        and holds_model(storage.directory)
+        and not storage.state_path.exists()
+    ):
+        return _finished(storage, settings, digest)
+
+    target = choose_device(device)
+    ids = torch.from_numpy(triples.ids).to(target)
+    trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
+    validate = None if valid is None else _validation(as_triples(valid, keep_duplicates=True), triples, settings)
+    fingerprint = settings.to_dict() | {"training triples": digest}
+    run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
+    if resume and not overwrite:
+        run.resume()
+    begun, first = time.monotonic(), trainer.step_number
+    if progress:
+        with Progress(f"training {settings.model}", settings.steps, start=first) as report:
+            tables = run.run(report)
+    else:
+        tables = run.run()
+    model = Model(_checkpoint(triples, tables, settings, digest, time.monotonic() - begun, str(target)))
+    if storage is not None:
+        model.save(storage.directory)
+        storage.state_path.unlink(missing_ok=True)
+    return model
+
+
+def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Model:
+    """The model of a run that is over already, if it is the same run."""
+    checkpoint = load_checkpoint(storage.directory)
+    if checkpoint.settings != settings.to_dict() or checkpoint.provenance.get("training_triples") != digest:
+        problem = "holds a finished model with other settings or triples"
+        raise InputError(f"{storage.directory}: {problem}; choose another directory, or --overwrite it")
+    return Model(checkpoint)
+
+
+def _checkpoint(
+    triples: Triples, tables: TrainedTables, settings: TrainingSettings, digest: str, seconds: float, device: str
+) -> Checkpoint:
+    sizes = len(triples.entities), len(triples.relations)
+    provenance: dict[str, Any] = {
+        "ookg": __version__,
+        "torch": torch.__version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": Path(triples.source).name,
+        "training_triples": digest,
+        "device": device,
+        "seconds": round(seconds, 3),
+        "step": tables.step,
+        "validations": tables.validations,
+    }
+    return Checkpoint(
+        Embedding(settings.geometry, tables.entity_vectors.cpu(), tables.relation_vectors.cpu()),
+        triples.entities,
+        triples.relations,
+        triples.ids,
+        GraphStatistics.count(triples.ids, *sizes),
+        settings.to_dict(),
+        provenance,
+    )
+
+
+def _digest(triples: Triples) -> str:
+    """What a run is resumed on must be what it was started on."""
+    digest = hashlib.sha256(np.ascontiguousarray(triples.ids).tobytes())
+    for vocabulary in (triples.entities, triples.relations):
+        for buffer in vocabulary.labels.buffers():
+            if buffer is not None:
+                digest.update(buffer)
+    return digest.hexdigest()[:16]
+
+
+def _validation(valid: Triples, train_triples: Triples, settings: TrainingSettings) -> Validate:
+    """A figure for vectors on validation triples, the higher the better."""
+    ids = valid.encoded(train_triples.entities, train_triples.relations)
+    known = (ids >= 0).all(axis=1)
+    if not known.any():
+        raise InputError(f"{valid.source}: no triple of known entities and relations to validate on")
+    truth = None if valid.truth is None else valid.truth[known]
+    ids = ids[known]
+    if truth is not None:
+        return lambda entities, relations: _accuracy(Embedding(settings.geometry, entities, relations), ids, truth)
+    if len(ids) > VALIDATION_TRIPLES:
+        ids = ids[np.random.default_rng(settings.seed).choice(len(ids), VALIDATION_TRIPLES, replace=False)]
+    keys = np.concatenate([train_triples.ids, ids])
+    others = AnswerIndex.build(
+        ids[:, 0] * len(train_triples.relations) + ids[:, 1],
+        keys[:, 0] * len(train_triples.relations) + keys[:, 1],
+        keys[:, 2],
+    )
+    return lambda entities, relations: _reciprocal_rank(Embedding(settings.geometry, entities, relations), ids, others)
+
+
+def _accuracy(embedding: Embedding, ids: IntArray, truth: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
+    head, relation, tail = torch.from_numpy(ids).to(embedding.device).unbind(dim=1)
+    distance = embedding.geometry.distance(
+        embedding.entities[head], embedding.relations[relation], embedding.entities[tail]
+    )
+    scores = -distance.double().cpu().numpy()
+    right = 0
+    for number in np.unique(ids[:, 1]):
+        rows = ids[:, 1] == number
+        right += int(((scores[rows] >= best_threshold(scores[rows], truth[rows])) == truth[rows]).sum())
+    return right / len(ids)
+
+
+def _reciprocal_rank(embedding: Embedding, ids: IntArray, others: AnswerIndex) -> float:
+    head, relation, _ = torch.from_numpy(ids).to(embedding.device).unbind(dim=1)
+    points: Tensor = embedding.geometry.solve_tail(embedding.entities[head], embedding.relations[relation])
+    return float((1 / filtered_rank_counts(embedding, points, ids[:, 2], others).ranks()).mean())

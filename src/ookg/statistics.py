@@ -1,0 +1,76 @@
+"""What the reducers need to know of the graph: degrees of entities, co-occurrence of relations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class GraphStatistics:
+    """Counts over a set of triples.
+
+    degree: (entities,) how many triple ends are the entity; a self-loop counts twice
+    cooccurrence: (relations, relations) sparse; in how many entities' triples both relations occur, on either side;
+        on the diagonal, in how many one occurs
+    """
+
+    degree: IntArray
+    cooccurrence: Any
+
+    @classmethod
+    def count(cls, triples: IntArray, num_entities: int, num_relations: int) -> GraphStatistics:
+        """The statistics of triples, (triples, 3)."""
+        degree = np.bincount(triples[:, 0], minlength=num_entities) + np.bincount(triples[:, 2], minlength=num_entities)
+        has = _incidence(triples, num_entities, num_relations)
+        return cls(degree, (has.T @ has).tocsr())
+
+    def with_given(self, known: IntArray, given: IntArray, num_entities: int) -> GraphStatistics:
+        """These statistics of the `known` triples with the co-occurrence counted on known and given triples together.
+
+        Degrees stay those of the known triples. Only the entities of `given` are counted anew: entity ids from
+        `num_entities` on are new ones, and triples whose relation is -1 (unknown to the model) do not count.
+        """
+        num_relations = self.cooccurrence.shape[0]
+        given = given[given[:, 1] >= 0]
+        if not len(given):
+            return self
+        touched, place = np.unique(given[:, [0, 2]], return_inverse=True)
+        position = np.full(max(num_entities, int(touched[-1]) + 1), -1)
+        position[touched] = np.arange(len(touched))
+        ends = position[known[:, [0, 2]]]  # (known triples, 2), -1 where the entity is not touched
+        pairs = [np.stack([ends[:, side], known[:, 1]], axis=1) for side in (0, 1)]
+        before = _pair_matrix(np.concatenate([pair[pair[:, 0] >= 0] for pair in pairs]), len(touched), num_relations)
+        place = place.reshape(-1, 2)
+        added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
+        after = before.maximum(_pair_matrix(added, len(touched), num_relations))
+        change = after.T @ after - before.T @ before
+        return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
+
+    def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
+        """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
+        both = np.asarray(self.cooccurrence[relation, query], dtype=np.float64).ravel()
+        having = np.asarray(self.cooccurrence.diagonal(), dtype=np.float64)
+        having[having == 0] = np.inf  # a relation that nothing has co-occurs with nothing
+        result: FloatArray = both / having[query] + both / having[relation]
+        return result
+
+
+def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
+    pairs = np.concatenate([triples[:, [0, 1]], triples[:, [2, 1]]])
+    return _pair_matrix(pairs, num_entities, num_relations)
+
+
+def _pair_matrix(pairs: IntArray, num_entities: int, num_relations: int) -> Any:
+    """(entities, relations) with 1 where the entity has the relation. int64: float counts are exact only up to 2²⁴."""
+    ones = np.ones(len(pairs), dtype=np.int64)
+    has = sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(num_entities, num_relations))
+    has.sum_duplicates()
+    has.data[:] = 1
+    return has

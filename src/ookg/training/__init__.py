@@ -1,0 +1,1 @@
+"""Training the tables: settings, sampling, loss, the trainer and the loop around it."""

@@ -1,0 +1,158 @@
+"""The loop around the trainer: progress, validation, early stopping, and a state on disk to resume from."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ookg.errors import InputError, ModelFileError, TrainingInterrupted
+from ookg.files import atomic_write
+from ookg.progress import Reporter
+from ookg.training.trainer import Trainer
+
+SAVE_SECONDS = 60.0
+# Saving may take this share of the time: large tables are saved less often.
+SAVE_SHARE = 0.05
+
+Validate = Callable[[Tensor, Tensor], float]
+
+
+@dataclass(frozen=True)
+class TrainedTables:
+    """What a run ends with: the vectors, the step they are from, and the validations (step, figure) on the way."""
+
+    entity_vectors: Tensor
+    relation_vectors: Tensor
+    step: int
+    validations: list[tuple[int, float]]
+
+
+@dataclass
+class TrainingRun:
+    """One run of a trainer to its last step.
+
+    state_path: where its state is kept for resuming, or None
+    validate: a figure for (entity vectors, relation vectors), the higher the better
+    fingerprint: what the state must match to be resumed: a digest of data and settings
+    """
+
+    trainer: Trainer
+    state_path: Path | None = None
+    validate: Validate | None = None
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    validations: list[tuple[int, float]] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    def run(self, report: Reporter | None = None) -> TrainedTables:
+        """Train until the last step or the early stop, from wherever the trainer stands."""
+        trainer, settings = self.trainer, self.trainer.settings
+        saved_at, save_took = time.monotonic(), 0.0
+        with _stop_requests(self.state_path is not None) as stop_requested:
+            while trainer.step_number < settings.steps and not self._patience_is_over():
+                loss = trainer.step()
+                if report is not None:
+                    report(trainer.step_number, lambda loss=loss: f"loss {loss.item():.4f}")  # type: ignore[misc]
+                if self.validate and settings.validate_every and trainer.step_number % settings.validate_every == 0:
+                    self._validate(self.validate)
+                now = time.monotonic()
+                if self.state_path and now - saved_at >= max(SAVE_SECONDS, save_took / SAVE_SHARE):
+                    self.save()
+                    saved_at, save_took = time.monotonic(), time.monotonic() - now
+                if stop_requested() and self.state_path and trainer.step_number < settings.steps:
+                    self.save()
+                    done = f"stopped after step {trainer.step_number:,} of {settings.steps:,}"
+                    raise TrainingInterrupted(f"{done}; the same command with --resume continues")
+        if settings.patience and self.best:
+            best_step = max(self.validations, key=lambda validation: validation[1])[0]
+            return TrainedTables(self.best["entities"], self.best["relations"], best_step, self.validations)
+        return TrainedTables(trainer.entity_vectors, trainer.relation_vectors, trainer.step_number, self.validations)
+
+    def _validate(self, validate: Validate) -> None:
+        vectors = {"entities": self.trainer.entity_vectors, "relations": self.trainer.relation_vectors}
+        figure = validate(vectors["entities"], vectors["relations"])
+        if self.trainer.settings.patience and all(figure > earlier for _, earlier in self.validations):
+            self.best = vectors
+        self.validations.append((self.trainer.step_number, figure))
+
+    def _patience_is_over(self) -> bool:
+        patience = self.trainer.settings.patience
+        if not patience or not self.validations:
+            return False
+        figures = [figure for _, figure in self.validations]
+        return len(figures) - 1 - figures.index(max(figures)) >= patience
+
+    def save(self) -> None:
+        """Write the state, atomically."""
+        if self.state_path is None:
+            raise InputError("this run has no place for its state; give a state_path")
+        tensors = self.trainer.state() | {f"best.{name}": value for name, value in self.best.items()}
+        # Each tensor is stored on its own: safetensors refuses tensors that share memory.
+        tensors = {name: value.detach().clone().contiguous().cpu() for name, value in tensors.items()}
+        header = {"fingerprint": self.fingerprint, "validations": self.validations}
+        with atomic_write(self.state_path) as temporary:
+            save_file(tensors, temporary, metadata={"ookg": json.dumps(header)})
+
+    def resume(self) -> bool:
+        """Go on from the saved state; False where there is none."""
+        if self.state_path is None or not self.state_path.exists():
+            return False
+        try:
+            with safe_open(self.state_path, framework="pt") as file:
+                header = json.loads(file.metadata()["ookg"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            remedy = "remove it, or train with --overwrite"
+            raise ModelFileError(f"{self.state_path}: damaged training state ({error}); {remedy}") from error
+        for name, value in self.fingerprint.items():
+            if header["fingerprint"].get(name) != value:
+                started = f"was started with {name} {header['fingerprint'].get(name)!r}, not {value!r}"
+                raise InputError(f"{self.state_path}: this run {started}; resume it as it was started, or --overwrite")
+        self.best = {name[5:]: value for name, value in tensors.items() if name.startswith("best.")}
+        self.validations = [(step, figure) for step, figure in header["validations"]]
+        self.trainer.load_state(tensors)
+        return True
+
+
+@contextmanager
+def _stop_requests(wanted: bool) -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C or kill into a request to stop after the current step; a second one stops at once."""
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    requested = False
+
+    def request(number: int, frame: Any) -> None:
+        nonlocal requested
+        if requested:
+            raise KeyboardInterrupt
+        requested = True
+
+    earlier = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: requested
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; "auto" is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device cuda, but PyTorch sees no GPU here; use --device cpu or auto")
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"device {name!r}; choose auto, cpu or cuda")
+    return torch.device(name)

@@ -1,0 +1,116 @@
+"""What a training step works on: a batch of true triples and false ones for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ookg.training import randomness
+from ookg.training.settings import TrainingSettings
+
+# A negative that happens to be a true triple is drawn again, so many times at most. One that is still true then (almost
+# every entity is a right answer) is left out of the loss.
+ATTEMPTS = 16
+ORDER, NEGATIVES = 1, 2  # the two purposes of random streams
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's triples.
+
+    corrupts_head: whether the negatives replace the head (else the tail)
+    triples: (batch, 3) true triples; weight: (batch,) their weights in the loss
+    negatives: (batch, negatives) entity ids; usable: (batch, negatives) whether each is a false triple indeed
+    """
+
+    corrupts_head: bool
+    triples: Tensor
+    weight: Tensor
+    negatives: Tensor
+    usable: Tensor
+
+
+class Sampler:
+    """Batches by step number: even steps corrupt tails, odd steps heads, each side in its own shuffled order.
+
+    An epoch of a side is one random order of all triples, cut into batches of one size; the last is filled up from the
+    start of the same order.
+    """
+
+    def __init__(self, triples: Tensor, num_entities: int, num_relations: int, settings: TrainingSettings) -> None:
+        self.triples, self.settings = triples, settings
+        self.num_entities = num_entities + settings.placeholder_entities
+        self.num_relations = num_relations
+        self.batch = min(settings.batch, len(triples))
+        self.batches_per_epoch = -(-len(triples) // self.batch)
+        self.true_keys = self.keys(triples[:, 0], triples[:, 1], triples[:, 2]).sort().values
+        self.weight = (
+            subsampling_weights(triples) if settings.subsampling else torch.ones(len(triples)).to(triples.device)
+        )
+        self._orders: dict[int, tuple[int, Tensor]] = {}
+
+    def keys(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """One number a triple."""
+        return (head * self.num_relations + relation) * self.num_entities + tail
+
+    def is_true(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """Whether each triple is one of the training triples."""
+        keys = self.keys(head, relation, tail)
+        place = torch.searchsorted(self.true_keys, keys).clamp_(max=len(self.true_keys) - 1)
+        return self.true_keys[place] == keys
+
+    def rows(self, step: int) -> Tensor:
+        """The positions of a step's triples, (batch,)."""
+        side, number = step % 2, step // 2
+        epoch, place = divmod(number, self.batches_per_epoch)
+        if side not in self._orders or self._orders[side][0] != epoch:
+            start = randomness.stream(self.settings.seed, ORDER, side, epoch)
+            self._orders[side] = epoch, randomness.permutation(start, len(self.triples), self.triples.device)
+        order = self._orders[side][1]
+        positions = torch.arange(place * self.batch, (place + 1) * self.batch, device=order.device)
+        return order[positions % len(order)]
+
+    def negatives(self, step: int, triples: Tensor) -> tuple[Tensor, Tensor]:
+        """Entity ids that make the triples false, uniform over all ids, and whether each does indeed."""
+        size = len(triples) * self.settings.negatives
+        start = randomness.stream(self.settings.seed, NEGATIVES, step)
+        counters = torch.arange(size, device=triples.device) * ATTEMPTS
+        head, relation, tail = triples.repeat_interleave(self.settings.negatives, dim=0).unbind(dim=1)
+        corrupts_head = step % 2 == 1
+
+        def drawn(slots: Tensor, attempt: int) -> tuple[Tensor, Tensor]:
+            ids = randomness.below(randomness.draws(start, counters[slots] + attempt), self.num_entities)
+            heads, tails = (ids, tail[slots]) if corrupts_head else (head[slots], ids)
+            return ids, self.is_true(heads, relation[slots], tails)
+
+        ids, true = drawn(torch.arange(size, device=triples.device), 0)
+        for attempt in range(1, ATTEMPTS):
+            slots = true.nonzero().squeeze(1)
+            if not len(slots):
+                break
+            ids[slots], true[slots] = drawn(slots, attempt)
+        shape = (len(triples), self.settings.negatives)
+        return ids.view(shape), ~true.view(shape)
+
+    def __call__(self, step: int) -> Batch:
+        """The batch of the step with this number, counted from 0."""
+        rows = self.rows(step)
+        triples = self.triples[rows]
+        negatives, usable = self.negatives(step, triples)
+        return Batch(step % 2 == 1, triples, self.weight[rows], negatives, usable)
+
+
+def subsampling_weights(triples: Tensor) -> Tensor:
+    """1/sqrt(count(h, r) + count(r, t)) a triple, where a pair's first occurrence counts 4 and each further one 1."""
+    head, relation, tail = triples.unbind(dim=1)
+    return (_pair_counts(head, relation) + _pair_counts(relation, tail) + 6).float().rsqrt()
+
+
+def _pair_counts(first: Tensor, second: Tensor) -> Tensor:
+    """How often the pair of each row occurs."""
+    keys = first * (int(second.max()) + 1) + second
+    _, place, counts = torch.unique(keys, return_inverse=True, return_counts=True)
+    found: Tensor = counts[place]
+    return found

@@ -1,0 +1,151 @@
+"""The settings of a training run: one object, two presets from the paper, a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ookg.errors import FileError, InputError, unknown_name
+from ookg.models import GEOMETRIES, Geometry
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How to train.
+
+    model: "transe" or "rotate"; norm: the p of its distance
+    dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
+    negatives: false triples a true one, each drawn on its own; batch: true triples a step
+    lr: Adam's learning rate; lr_drops: shares of the steps at which it is divided by ten and Adam starts afresh
+    l2: factor of ‖E‖² + ‖R‖² over both whole tables, added to the loss
+    subsampling: weigh a triple by 1/sqrt(count(h, r) + count(r, t)), each count starting at 4
+    placeholder_entities: rows that no triple trains and negatives are drawn from too. The authors' code has such rows
+        for every new entity of a data set; for reproduction only. They are not part of the resulting model.
+    validate_every: steps between validations, 0 for none
+    patience: stop after so many validations without a new best and keep the best, 0 to go on to the end
+    """
+
+    model: str = "transe"
+    norm: int = 1
+    dim: int = 200
+    steps: int = 20_000
+    batch: int = 1024
+    negatives: int = 64
+    margin: float = 12.0
+    temperature: float = 1.0
+    lr: float = 1e-3
+    lr_drops: tuple[float, ...] = (0.5,)
+    l2: float = 0.0
+    subsampling: bool = True
+    seed: int = 0
+    placeholder_entities: int = 0
+    validate_every: int = 0
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        if self.model not in GEOMETRIES:
+            raise unknown_name("model", self.model, list(GEOMETRIES), f"choose {' or '.join(GEOMETRIES)}")
+        for name in ("dim", "steps", "batch", "negatives"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
+        for name in ("margin", "lr"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} {getattr(self, name)}; it must be above 0")
+        for name in ("temperature", "l2", "seed", "placeholder_entities", "validate_every", "patience"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
+        if self.norm not in (1, 2):
+            raise InputError(f"norm {self.norm}; it must be 1 or 2")
+        if not all(0 < drop <= 1 for drop in self.lr_drops):
+            raise InputError(f"lr_drops {self.lr_drops}; each is a share of the steps between 0 and 1")
+        if self.patience and not self.validate_every:
+            raise InputError("patience without validate_every; say how often to validate")
+
+    @property
+    def geometry(self) -> Geometry:
+        """The model's equations at these settings."""
+        return GEOMETRIES[self.model](self.dim, self.norm)
+
+    @property
+    def initial_range(self) -> float:
+        """Initial values are uniform in ±(γ + 2)/d."""
+        return (self.margin + 2.0) / self.dim
+
+    def rate(self, step: int) -> float:
+        """The learning rate of the step with this number, counted from 0."""
+        return self.lr * 0.1 ** sum(step >= start for start in self.drop_steps)
+
+    @property
+    def drop_steps(self) -> tuple[int, ...]:
+        """The steps at which the learning rate drops."""
+        return tuple(sorted(round(share * self.steps) for share in self.lr_drops))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values, for JSON."""
+        return asdict(self) | {"lr_drops": list(self.lr_drops)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainingSettings:
+        """Settings from plain values, each checked for its name and type."""
+        return cls(**_checked(values))
+
+    def changed(self, values: dict[str, Any]) -> TrainingSettings:
+        """These settings with some values replaced."""
+        return replace(self, **_checked(values))
+
+
+# The paper's two settings (its appendix), completed from what the authors' code does.
+PRESETS = {
+    "fb15k": TrainingSettings(
+        dim=1000, margin=24.0, negatives=256, steps=100_000, lr_drops=(0.1, 0.3, 0.9), subsampling=True
+    ),
+    "wn11": TrainingSettings(
+        dim=300, margin=0.5, negatives=128, steps=20_000, lr_drops=(0.5,), l2=1e-5, subsampling=False
+    ),
+}
+
+
+def preset(name: str) -> TrainingSettings:
+    """The settings of that name."""
+    if name not in PRESETS:
+        raise unknown_name("preset", name, list(PRESETS), f"choose {' or '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def read_settings(path: str | Path, base: TrainingSettings | None = None) -> TrainingSettings:
+    """Settings from a TOML file of `name = value` lines; `preset = "wn11"` there starts from a preset."""
+    try:
+        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileError(path, "no such file", "check the path") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(path, f"cannot be read ({error})", "check the path and its permissions") from error
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(path, f"not TOML: {error}", 'write lines such as `dim = 200` and `model = "rotate"`') from error
+    named = values.pop("preset", None)
+    settings = preset(named) if named is not None else base or TrainingSettings()
+    try:
+        return settings.changed(values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    known = {field.name: field for field in fields(TrainingSettings)}
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise unknown_name("setting", name, list(known), f"the settings are {', '.join(known)}")
+        kind: Any = type(known[name].default)
+        if kind is tuple:
+            fits = isinstance(value, list | tuple) and all(isinstance(share, int | float) for share in value)
+        elif kind is float:
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+        else:
+            fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not fits:
+            raise InputError(f"setting {name} is {value!r}; it must be of type {kind.__name__}")
+        checked[name] = kind(value)
+    return checked

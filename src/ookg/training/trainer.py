@@ -1,0 +1,56 @@
+"""The state of a training run and its step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ookg.kernels.reference import ReferenceStep
+from ookg.training.sampling import Sampler
+from ookg.training.settings import TrainingSettings
+from ookg.training.tables import Tables
+
+
+class Trainer:
+    """The tables, the sampler, and the number of the next step.
+
+    triples: (triples, 3) int64 ids, on the device to train on
+    """
+
+    def __init__(self, triples: Tensor, num_entities: int, num_relations: int, settings: TrainingSettings) -> None:
+        self.settings, self.geometry = settings, settings.geometry
+        self.num_entities = num_entities
+        self.sampler = Sampler(triples, num_entities, num_relations, settings)
+        self.tables = Tables.initial(num_entities, num_relations, settings, triples.device)
+        self.take_step = ReferenceStep(self.tables, self.sampler, settings)
+        self.step_number = 0
+
+    def step(self) -> Tensor:
+        """Take one step; return its loss (without the L2 term), not yet read from the device."""
+        if self.step_number in self.settings.drop_steps:
+            self.tables.restart_adam()
+        loss = self.take_step(self.step_number)
+        self.step_number += 1
+        return loss
+
+    @property
+    def entity_vectors(self) -> Tensor:
+        """The entity vectors as they are now, without placeholders."""
+        return self.tables.entities[: self.num_entities].clone()
+
+    @property
+    def relation_vectors(self) -> Tensor:
+        """The relation vectors as they are now."""
+        return self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next step depends on."""
+        numbers = {"step_number": self.step_number, "updates": self.tables.updates}
+        return self.tables.tensors() | {name: torch.tensor(value) for name, value in numbers.items()}
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from a state."""
+        for name, table in self.tables.tensors().items():
+            table.copy_(tensors[name])
+        self.tables.updates = int(tensors["updates"])
+        self.step_number = int(tensors["step_number"])
