@@ -32,14 +32,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    table = Table(header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
         numeric = any(isinstance(row[position], int | float) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     # Off a terminal there is no width to keep to: one row stays one line.
-    Console(width=None if sys.stdout.isatty() else 10_000).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    if title is not None:
+        console.print(Text(title, "bold"))
+    console.print(table)
 
 
 def _cell(value: object) -> str:

@@ -27,7 +27,7 @@ def stream(seed: int, *names: int) -> int:
     """The start of an independent stream, named by some numbers (such as purpose and step)."""
     state = mix(seed & MASK)
     for name in names:
-        state = mix(state ^ mix(name & MASK))
+        state = mix(state ^ (name & MASK))
     return state
 
 

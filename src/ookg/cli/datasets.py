@@ -1,0 +1,178 @@
+"""List, count and fetch the published data sets, and make new ones with `split`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from ookg.cli.console import add_format_options, add_json_option, note, print_json, print_table, triple_format
+from ookg.datasets import (
+    DatasetStatistics,
+    SplitSettings,
+    check_target,
+    fetch,
+    find_dataset,
+    load_dataset,
+    published_sets,
+    split,
+    statistics,
+    write_dataset,
+)
+from ookg.datasets.download import BASE_URL, Progress
+from ookg.errors import InputError
+from ookg.triples import read_triples
+
+SUMMARY = "list, count and fetch data sets, or split one off any triples"
+
+TABLE = {
+    "name": "data set",
+    "train": "train",
+    "valid": "valid",
+    "aux": "aux",
+    "test": "test",
+    "relations": "relations",
+    "entities": "entities",
+    "new_entities": "new entities",
+    "new_entities_in_test": "new in test",
+    "new_without_neighbor": "without neighbor",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The options of `ookg datasets`."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    lister = actions.add_parser("list", help="the published data sets and where they are")
+    _add_data_option(lister)
+    add_json_option(lister)
+    lister.set_defaults(action=_list)
+
+    counter = actions.add_parser("stats", help="count triples, entities and relations")
+    counter.add_argument("datasets", nargs="*", metavar="NAME|FOLDER", help="a published data set, or a folder")
+    counter.add_argument("--all", action="store_true", help="all the published data sets")
+    _add_data_option(counter)
+    add_json_option(counter)
+    counter.set_defaults(action=_stats)
+
+    fetcher = actions.add_parser("fetch", help="download published data sets; an interrupted download is resumed")
+    fetcher.add_argument("names", nargs="+", metavar="NAME", help="a published data set, or all")
+    fetcher.add_argument("--cache", metavar="DIR", help="where to keep them (default: the user's cache)")
+    fetcher.add_argument("--base-url", metavar="URL", default=BASE_URL, help="a mirror's address")
+    fetcher.set_defaults(action=_fetch)
+
+    splitter = actions.add_parser("split", help="make a data set with new entities out of any triples")
+    splitter.add_argument("triples", metavar="TRIPLES", help="TSV, CSV or Parquet file")
+    splitter.add_argument("--out", metavar="FOLDER", required=True, help="the folder to write")
+    defaults = SplitSettings()
+    splitter.add_argument("--new", choices=("head", "tail", "both"), default=defaults.new, help="the new ends in test")
+    size = splitter.add_mutually_exclusive_group()
+    size.add_argument("--share", type=float, metavar="X", default=defaults.test, help="share of triples to test on")
+    size.add_argument("--count", type=int, metavar="N", help="number of true triples to test on")
+    splitter.add_argument("--seed", type=int, metavar="N", default=defaults.seed)
+    tasks = ("link-prediction", "triplet-classification")
+    splitter.add_argument("--task", choices=tasks, default=defaults.task, help="the second adds false triples")
+    splitter.add_argument("--valid-share", type=float, metavar="X", default=defaults.valid_share, help="of train")
+    splitter.add_argument("--overwrite", action="store_true", help="replace the data set that FOLDER holds")
+    add_json_option(splitter)
+    add_format_options(splitter)
+    splitter.set_defaults(action=_split)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one of the actions."""
+    code: int = arguments.action(arguments)
+    return code
+
+
+def _add_data_option(parser: argparse.ArgumentParser) -> None:
+    remark = "the folder that holds the published data sets (default: $OOKG_DATA, then the cache)"
+    parser.add_argument("--data", metavar="DIR", help=remark)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    places = {name: find_dataset(name, arguments.data) for name in published_sets()}
+    tasks = {name: published.task for name, published in published_sets().items()}
+    if arguments.json:
+        print_json([{"name": n, "task": tasks[n], "folder": str(p) if p else None} for n, p in places.items()])
+    else:
+        print_table(("data set", "task", "folder"), [(n, tasks[n], p or "not fetched") for n, p in places.items()])
+    return 0
+
+
+def _stats(arguments: argparse.Namespace) -> int:
+    names = [*arguments.datasets, *(published_sets() if arguments.all else ())]
+    if not names:
+        raise InputError("no data set named; name one, give a folder, or use --all")
+    counted = [statistics(load_dataset(name, arguments.data)) for name in names]
+    _print_statistics(counted, arguments.json, one=len(names) == 1)
+    return 0
+
+
+def _print_statistics(counted: list[DatasetStatistics], as_json: bool, one: bool) -> None:
+    if as_json:
+        documents = [asdict(numbers) for numbers in counted]
+        print_json(documents[0] if one else documents)
+    else:
+        print_table(list(TABLE.values()), [[getattr(numbers, key) for key in TABLE] for numbers in counted])
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    names = list(published_sets()) if "all" in arguments.names else arguments.names
+    with _progress() as progress:
+        folders = [fetch(name, arguments.cache, base_url=arguments.base_url, progress=progress) for name in names]
+    for folder in folders:
+        note(f"{folder.name} is in {folder}")
+    return 0
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar a file on a terminal, otherwise a line a file."""
+    started: dict[str, int] = {}
+    if not sys.stderr.isatty():
+
+        def line(file: str, done: int, total: int | None) -> None:
+            if file not in started:
+                started[file] = done
+                note(f"fetching {file}" + (f", {total:,} bytes" if total else ""))
+
+        yield line
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+
+        def bar(file: str, done: int, total: int | None) -> None:
+            if file not in started:
+                started[file] = bars.add_task(file, total=total)
+            bars.update(started[file], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield bar
+
+
+def _split(arguments: argparse.Namespace) -> int:
+    size = arguments.share if arguments.count is None else arguments.count
+    settings = SplitSettings(arguments.new, size, arguments.seed, arguments.task, arguments.valid_share)
+    source, folder = Path(arguments.triples), Path(arguments.out)
+    if arguments.overwrite and source.resolve().parent == folder.resolve():
+        raise InputError(f"{source}: lies in the folder to overwrite; choose another one with --out")
+    check_target(folder, overwrite=arguments.overwrite)
+    triples = read_triples(source, triple_format(arguments), labels="refused")
+    made = split(triples, settings)
+    write_dataset(made, folder, overwrite=arguments.overwrite)
+    if triples.duplicates:
+        note(f"{triples.duplicates:,} repeated triples dropped")
+    if made.left_out:
+        note(f"{made.left_out:,} triples left out, most of them between two new entities")
+    if made.drawn < made.wanted:
+        note(f"{made.drawn:,} true test triples instead of {made.wanted:,}: no others fit")
+    _print_statistics([statistics(load_dataset(folder))], arguments.json, one=True)
+    return 0

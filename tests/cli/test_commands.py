@@ -1,0 +1,260 @@
+"""Each command end to end, its JSON, and each kind of bad input: one line, exit code 2, nothing stored is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import random_triples
+from ookg.cli import COMMANDS, main
+from ookg.triples import write_triples
+
+Run = Callable[..., str]
+TRAINING = ["--dim", "8", "--steps", "40", "--batch", "32", "--negatives", "4", "--margin", "4", "--lr", "0.05"]
+
+
+@pytest.fixture(scope="module", params=["transe", "rotate"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("commands")
+    write_triples(path / "graph.tsv", random_triples(0))
+    options = ["--model", request.param, "--device", "cpu", *TRAINING]
+    assert main(["train", str(path / "graph.tsv"), "--out", str(path / "model"), *options]) == 0
+    (path / "new.tsv").write_text("x\tr0\te1\ne2\tr1\tx\ny\tr2\te3\ny\tunheard\te4\nz\tr0\tx\n")
+    (path / "valid.tsv").write_text("e1\tr0\te2\t1\ne3\tr0\te4\t0\ne5\tr1\te6\t1\ne7\tr1\te8\t-1\n")
+    (path / "claims.tsv").write_text("x\tr0\te1\ne1\tr0\te2\nx\tr3\ty\nz\tr0\te1\n")
+    return path
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(folder)
+
+    def call(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert main(list(arguments)) == code, capsys.readouterr().err
+        captured = capsys.readouterr()
+        if code == 0:
+            return captured.out
+        lines = [line for line in captured.err.splitlines() if line.startswith("ookg: ")]
+        assert len(lines) == 1
+        assert captured.out == ""
+        return lines[0]
+
+    return call
+
+
+def table(path: Path) -> dict[str, Any]:
+    columns = pq.read_table(path).to_pydict()
+    name = next(name for name in columns if name != "vector")
+    return dict(zip(columns[name], map(np.array, columns["vector"]), strict=True))
+
+
+def solve(name: str, entity: Any, relation: Any, forward: bool) -> Any:
+    """The paper's formulas, on exported vectors."""
+    if name == "transe":
+        return entity + relation if forward else entity - relation
+    d = len(relation)
+    turned = (entity[:d] + 1j * entity[d:]) * np.exp((1j if forward else -1j) * relation)
+    return np.concatenate([turned.real, turned.imag])
+
+
+def model_name(folder: Path) -> str:
+    name: str = json.loads((folder / "model" / "model.json").read_text())["model"]
+    return name
+
+
+def test_export_and_embed_agree_with_the_papers_formulas(run: Run, folder: Path) -> None:
+    run("export", "model", "--entities", "entities.parquet", "--relations", "relations.parquet")
+    run("embed", "model", "new.tsv", "--out", "new.parquet", "--weights", "uniform")
+    entities, relations, new = (table(folder / f"{name}.parquet") for name in ("entities", "relations", "new"))
+    assert set(new) == {"x", "y"}  # z is tied to a newcomer only
+    name = model_name(folder)
+    assert entities["e1"].shape == ((8,) if name == "transe" else (16,))
+    assert relations["r0"].shape == (8,)
+    first = solve(name, entities["e1"], relations["r0"], forward=False)
+    second = solve(name, entities["e2"], relations["r1"], forward=True)
+    np.testing.assert_allclose(new["x"], (first + second) / 2, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        new["y"], solve(name, entities["e3"], relations["r2"], forward=False), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_embed_with_each_weighting(run: Run, folder: Path) -> None:
+    vectors = []
+    for options in (
+        ["--weights", "degree", "--smoothing", "0.5"],
+        ["--weights", "correlation", "--power", "2", "--query-relation", "r1"],
+        ["--weights", "uniform", "--max-neighbors", "1"],
+    ):
+        run("embed", "model", "new.tsv", "--out", "new.parquet", *options)
+        vectors.append(table(folder / "new.parquet")["x"])
+    assert not np.allclose(vectors[0], vectors[1])
+    assert not np.allclose(vectors[1], vectors[2])
+
+
+def test_predict_json_and_text(run: Run) -> None:
+    options = ["predict", "model", "--given", "new.tsv", "--head", "x", "--relation", "r1", "--top", "3"]
+    found = json.loads(run(*options, "--explain", "--json"))
+    assert [answer["rank"] for answer in found["answers"]] == [1, 2, 3]
+    scores = [answer["score"] for answer in found["answers"]]
+    assert scores == sorted(scores, reverse=True)
+    assert {(r["entity"], r["relation"], r["direction"]) for r in found["explanation"]} == {
+        ("e1", "r0", "out"),
+        ("e2", "r1", "in"),
+    }
+    assert sum(r["weight"] for r in found["explanation"]) == pytest.approx(1)
+    text = run(*options, "--explain")
+    assert found["answers"][0]["entity"] in text
+    assert "what the vector of x is made of" in text
+    assert json.loads(run("predict", "model", "--relation", "r1", "--tail", "e1", "--json"))["explanation"] == []
+    assert "its vector was trained" in run("predict", "model", "--relation", "r1", "--tail", "e1", "--explain")
+
+
+def test_classify_json_and_text(run: Run, folder: Path) -> None:
+    options = ["classify", "model", "--valid", "valid.tsv", "--given", "new.tsv"]
+    found = json.loads(run(*options, "claims.tsv", "--json"))
+    assert found["accuracy"] is None
+    assert [(claim["head"], claim["tail"]) for claim in found["claims"]] == [
+        ("x", "e1"),
+        ("e1", "e2"),
+        ("x", "y"),
+        ("z", "e1"),
+    ]
+    assert set(found["claims"][0]) == {"head", "relation", "tail", "score", "threshold", "verdict"}
+    assert all(claim["verdict"] == (claim["score"] >= claim["threshold"]) for claim in found["claims"][:3])
+    assert found["claims"][3]["verdict"] is None
+    assert "unknown" in run(*options, "claims.tsv")
+    judged = json.loads(run(*options, "valid.tsv", "--json"))
+    assert judged["accuracy"] in (50.0, 75.0, 100.0)  # the thresholds were found on these: no worse than chance
+    assert f"accuracy: {judged['accuracy']:.1f}%" in run(*options, "valid.tsv")
+
+
+def test_evaluate_both_tasks(run: Run, folder: Path) -> None:
+    run("datasets", "split", "graph.tsv", "--out", "links", "--new", "head", "--count", "6", "--overwrite")
+    run("train", "links", "--out", "links-model", "--device", "cpu", "--overwrite", *TRAINING)
+    options = ["evaluate", "links-model", "--dataset", "links"]
+    found = json.loads(run(*options, "--json"))
+    assert (found["task"], found["protocol"], found["ties"]) == ("link-prediction", "paper", "mean")
+    assert found["queries"] > 0
+    assert 0 < found["mrr"] <= 1
+    assert found["mean_rank"] >= 1
+    assert found["hits@1"] <= found["hits@3"] <= found["hits@10"] <= 100
+    best = json.loads(run(*options, "--ties", "optimistic", "--json"))["mean_rank"]
+    worst = json.loads(run(*options, "--ties", "pessimistic", "--json"))["mean_rank"]
+    assert best <= found["mean_rank"] <= worst
+    assert json.loads(run(*options, "--protocol", "lan", "--json"))["protocol"] == "lan"
+    assert "LAN's code" in run(*options, "--protocol", "lan")
+
+    classification = ["--task", "triplet-classification", "--new", "head", "--count", "8", "--overwrite"]
+    run("datasets", "split", "graph.tsv", "--out", "claims", *classification)
+    run("train", "claims", "--out", "claims-model", "--device", "cpu", "--overwrite", *TRAINING)
+    options = ["evaluate", "claims-model", "--dataset", "claims"]
+    judged = json.loads(run(*options, "--json"))
+    assert judged["task"] == "triplet-classification"
+    assert judged["claims"] == sum(relation["claims"] for relation in judged["relations"])
+    assert 0 <= judged["accuracy"] <= 100
+    assert "accuracy" in run(*options, "--weights", "uniform")
+    message = run("evaluate", "model", "--dataset", "claims", "--json", code=2)
+    assert "are known to the model" in message
+
+
+def test_train_reads_settings_from_preset_config_and_options(run: Run, folder: Path) -> None:
+    (folder / "run.toml").write_text('model = "transe"\ndim = 6\nmargin = 3.0\nnegatives = 2\nbatch = 16\n')
+    options = [
+        "--preset",
+        "wn11",
+        "--config",
+        "run.toml",
+        "--steps",
+        "4",
+        "--dim",
+        "5",
+        "--device",
+        "cpu",
+        "--overwrite",
+    ]
+    run("train", "graph.tsv", "--out", "configured", *options)
+    settings = json.loads((folder / "configured" / "model.json").read_text())["settings"]
+    assert (settings["dim"], settings["margin"], settings["steps"]) == (5, 3.0, 4)
+    assert (settings["l2"], settings["subsampling"]) == (1e-5, False)  # from the preset
+
+
+def test_train_validates_and_stops_early(run: Run, folder: Path) -> None:
+    options = ["--validate-every", "2", "--patience", "1", "--valid", "valid.tsv", "--overwrite", "--device", "cpu"]
+    run("train", "graph.tsv", "--out", "validated", *options, *TRAINING)
+    provenance = json.loads((folder / "validated" / "model.json").read_text())["provenance"]
+    assert len(provenance["validations"]) >= 2
+    assert provenance["step"] < 40
+
+
+def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> None:
+    assert str(folder) not in (folder / "model" / "model.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "missing.tsv", "--out", "m"], "missing.tsv: no such file; check the path"),
+        (["train", "valid.tsv", "--out", "m"], "valid.tsv: has a label column"),
+        (["train", "graph.tsv", "--out", "model"], "model: holds a model"),
+        (["train", "graph.tsv", "--out", "m", "--dim", "0"], "dim 0; it must be 1 or more"),
+        (["train", "graph.tsv", "--out", "m", "--lr-drops", "x"], "--lr-drops 'x'"),
+        (["train", "graph.tsv", "--out", "m", "--validate-every", "5"], "no triples to validate on"),
+        (["train", "graph.tsv", "--out", "m", "--config", "none.toml"], "none.toml: no such file"),
+        (["train", "short.tsv", "--out", "m"], "short.tsv:2: 2 columns instead of 3"),
+        (["train", "binary.tsv", "--out", "m"], "binary.tsv:1: binary data"),
+        (["train", "nothing.tsv", "--out", "m"], "nothing.tsv: no triples to train on"),
+        (["embed", "nowhere", "new.tsv", "--out", "n.parquet"], "nowhere: no model here"),
+        (["embed", "model", "missing.tsv", "--out", "n.parquet"], "missing.tsv: no such file"),
+        (["embed", "model", "new.tsv", "--out", "n.parquet", "--weights", "correlation"], "give a query relation"),
+        (["embed", "model", "new.tsv", "--out", "n.parquet", "--query-relation", "r9"], "unknown relation 'r9'"),
+        (["embed", "model", "new.tsv", "--out", "n.parquet", "--max-neighbors", "0"], "at most 0 neighbours"),
+        (
+            ["embed", "model", "new.tsv", "--out", "n.parquet", "--power", "2", "--weights", "degree"],
+            "--power goes with",
+        ),
+        (["embed", "model", "new.tsv", "--out", "n.parquet", "--smoothing", "2", "--power", "1"], "give one of them"),
+        (["embed", "model", "new.tsv", "--out", "new.tsv/n.parquet"], "cannot be"),
+        (["predict", "model", "--relation", "r0"], "give either a head or a tail"),
+        (["predict", "model", "--relation", "r0", "--head", "nobody"], "unknown entity 'nobody'"),
+        (["predict", "model", "--relation", "what", "--head", "e1"], "unknown relation 'what'"),
+        (["predict", "model", "--given", "new.tsv", "--relation", "r0", "--head", "z"], "no usable neighbour"),
+        (["classify", "model", "--valid", "graph.tsv", "claims.tsv"], "graph.tsv: has no label column"),
+        (["classify", "model", "--valid", "wrong.tsv", "claims.tsv"], "wrong.tsv:1: label value 'yes'"),
+        (["export", "model"], "nothing to write"),
+        (["evaluate", "model", "--dataset", "FB15k-Hed-10"], "FB15k-Hed-10"),
+        (["evaluate", "broken", "--dataset", "x"], "x"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2(run: Run, folder: Path, arguments: list[str], message: str) -> None:
+    (folder / "short.tsv").write_text("a\tr\tb\nc\tr\n")
+    (folder / "binary.tsv").write_bytes(b"\0\1\2\n")
+    (folder / "nothing.tsv").write_text("")
+    (folder / "wrong.tsv").write_text("e1\tr0\te2\tyes\n")
+    before = (folder / "model" / "model.json").read_bytes()
+    assert message in run(*arguments, code=2)
+    assert (folder / "model" / "model.json").read_bytes() == before
+    assert not (folder / "m").exists()
+    assert not (folder / "n.parquet").exists()
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*([command] if command else []), "--help"])
+    assert stop.value.code == 0
+    assert "usage: ookg" in capsys.readouterr().out
+
+
+def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["fly"], ["train"], ["predict", "model"]):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 2
+    capsys.readouterr()

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import ookg
+from conftest import SMALL, random_triples
+from ookg.checkpoint import STATE_FILE
+from ookg.errors import InputError, ModelFileError, TrainingInterrupted
+from ookg.model import Model
+from ookg.progress import Reporter
+from ookg.training.loop import TrainedTables, TrainingRun
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
+from ookg.triples import Triples, write_triples
+
+
+def trainer(triples: Triples, settings: TrainingSettings) -> Trainer:
+    return Trainer(torch.from_numpy(triples.ids), len(triples.entities), len(triples.relations), settings)
+
+
+def same(first: Model, second: Model) -> bool:
+    return torch.equal(first.entity_vectors, second.entity_vectors) and torch.equal(
+        first.relation_vectors, second.relation_vectors
+    )
+
+
+@pytest.mark.parametrize("name", ["transe", "rotate"])
+def test_training_lowers_the_loss_and_seeds_repeat(graph: Triples, name: str) -> None:
+    settings = SMALL.changed({"model": name, "steps": 200})
+    first = trainer(graph, settings)
+    losses = [float(first.step()) for _ in range(200)]
+    assert sum(losses[-20:]) < 0.7 * sum(losses[:20])
+    assert same(ookg.train(graph, settings, device="cpu"), ookg.train(graph, settings, device="cpu"))
+    other = ookg.train(graph, settings.changed({"seed": 1}), device="cpu")
+    assert not same(ookg.train(graph, settings, device="cpu"), other)
+
+
+def test_a_new_entity_is_not_trained_even_with_placeholders(graph: Triples) -> None:
+    plain = ookg.train(graph, SMALL, device="cpu")
+    padded = ookg.train(graph, SMALL.changed({"placeholder_entities": 7}), device="cpu")
+    assert len(plain.entity_vectors) == len(padded.entity_vectors) == len(graph.entities)
+    assert not same(plain, padded)
+
+
+@pytest.mark.parametrize("stop_after", [1, 14, 15, 16, 29])  # the rate drops at step 15
+@pytest.mark.parametrize("name", ["transe", "rotate"])
+def test_a_resumed_run_ends_as_an_uninterrupted_one(graph: Triples, tmp_path: Path, stop_after: int, name: str) -> None:
+    settings = SMALL.changed({"model": name, "l2": 1e-4, "validate_every": 5, "patience": 50})
+    valid = graph.select(torch.arange(0, len(graph), 3).numpy())
+    whole = ookg.train(graph, settings, valid=valid, device="cpu")
+
+    def interrupt(model: Trainer) -> None:
+        step = model.step
+
+        def stopping() -> torch.Tensor:
+            loss = step()
+            if model.step_number == stop_after:
+                os.kill(os.getpid(), signal.SIGINT)
+            return loss
+
+        model.step = stopping  # type: ignore[method-assign]
+
+    original = TrainingRun.run
+
+    def run_and_stop(self: TrainingRun, report: Reporter | None = None) -> TrainedTables:
+        interrupt(self.trainer)
+        return original(self, report)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingRun, "run", run_and_stop)
+        with pytest.raises(TrainingInterrupted, match=f"stopped after step {stop_after} of 30"):
+            ookg.train(graph, settings, valid=valid, out=tmp_path, device="cpu")
+    assert (tmp_path / STATE_FILE).exists()
+    with pytest.raises(ModelFileError, match="training is not finished"):
+        ookg.load(str(tmp_path))
+    with pytest.raises(InputError, match="holds an unfinished run"):
+        ookg.train(graph, settings, valid=valid, out=tmp_path, device="cpu")
+    with pytest.raises(InputError, match="was started with dim 8, not 9"):
+        ookg.train(graph, settings.changed({"dim": 9}), valid=valid, out=tmp_path, device="cpu", resume=True)
+    with pytest.raises(InputError, match="was started with training triples"):
+        ookg.train(random_triples(5), settings, out=tmp_path, device="cpu", resume=True)
+    resumed = ookg.train(graph, settings, valid=valid, out=tmp_path, device="cpu", resume=True)
+    assert same(whole, resumed)
+    assert resumed.checkpoint.provenance["validations"] == whole.checkpoint.provenance["validations"]
+    assert not (tmp_path / STATE_FILE).exists()
+    assert same(whole, ookg.load(str(tmp_path)))
+
+
+def test_resuming_what_is_finished_or_was_never_started(graph: Triples, tmp_path: Path) -> None:
+    started = ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True)
+    assert same(started, ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True))
+    with pytest.raises(InputError, match="other settings or triples"):
+        ookg.train(graph, SMALL.changed({"seed": 3}), out=tmp_path, device="cpu", resume=True)
+    with pytest.raises(InputError, match="holds a model"):
+        ookg.train(graph, SMALL, out=tmp_path, device="cpu")
+    replaced = ookg.train(graph, SMALL.changed({"seed": 3}), out=tmp_path, device="cpu", overwrite=True)
+    assert same(replaced, ookg.load(str(tmp_path)))
+
+
+def test_a_damaged_state_is_refused(graph: Triples, tmp_path: Path) -> None:
+    (tmp_path / STATE_FILE).write_bytes(b"nonsense")
+    with pytest.raises(ModelFileError, match="damaged training state"):
+        ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True)
+    assert (tmp_path / STATE_FILE).read_bytes() == b"nonsense"
+
+
+def test_early_stopping_keeps_the_best(graph: Triples) -> None:
+    settings = SMALL.changed({"steps": 100, "validate_every": 1, "patience": 3})
+    figures = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
+    seen = []
+
+    def validate(entities: torch.Tensor, relations: torch.Tensor) -> float:
+        seen.append(entities)
+        return next(figures)
+
+    result = TrainingRun(trainer(graph, settings), validate=validate).run()
+    assert result.step == 2
+    assert [figure for _, figure in result.validations] == [0.1, 0.5, 0.4, 0.3, 0.2]
+    assert torch.equal(result.entity_vectors, seen[1])
+
+
+def test_nothing_to_train_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no triples to train on"):
+        ookg.train([], SMALL)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        ookg.train([("a", "r", "b")], SMALL, out=tmp_path / "file")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_command_resumes_to_the_same_model(graph: Triples, tmp_path: Path, number: int) -> None:
+    write_triples(tmp_path / "graph.tsv", graph)
+    options = ["--dim", "8", "--steps", "1500", "--batch", "16", "--negatives", "4", "--device", "cpu"]
+
+    def command(out: str, *more: str) -> list[str]:
+        script = (
+            "import ookg.training.loop as l; l.SAVE_SECONDS = 0.05; import ookg.cli, sys; sys.exit(ookg.cli.main())"
+        )
+        return [sys.executable, "-c", script, "train", "graph.tsv", "--out", out, *options, *more]
+
+    process = subprocess.Popen(command("killed"), cwd=tmp_path, stderr=subprocess.PIPE)
+    state = tmp_path / "killed" / STATE_FILE
+    deadline = time.monotonic() + 60
+    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.fail("the run ended before it could be killed")
+    assert process.returncode == (130 if number == signal.SIGTERM else -number)
+    subprocess.run(command("killed", "--resume"), cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(command("whole"), cwd=tmp_path, check=True, capture_output=True)
+    assert same(ookg.load(str(tmp_path / "killed")), ookg.load(str(tmp_path / "whole")))
+    assert json.loads((tmp_path / "killed" / "model.json").read_text())["provenance"]["step"] == 1500
