@@ -50,7 +50,7 @@ class TripleFormat:
             raise InputError(f"delimiter {self.delimiter!r}; it must be one character")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Triples:
     """A list of triples, as ids into two vocabularies of its own.
 
@@ -65,7 +65,7 @@ class Triples:
     truth: Truth | None = None
     source: str = "triples"
     duplicates: int = 0
-    format: TripleFormat = field(default_factory=TripleFormat, compare=False)
+    format: TripleFormat = field(default_factory=TripleFormat)
 
     def __len__(self) -> int:
         return len(self.ids)

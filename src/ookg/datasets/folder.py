@@ -1,0 +1,78 @@
+"""Finding and reading a data set's folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ookg.datasets.dataset import PARTS, Dataset, Task, part_files
+from ookg.datasets.published import published_set, published_sets
+from ookg.errors import DatasetError, InputError, unknown_name
+from ookg.triples import Triples, read_triples
+from ookg.vocabulary import Vocabulary
+
+
+def load_dataset(name_or_folder: str | Path, data: str | Path | None = None) -> Dataset:
+    """Read a data set from its folder, or one of the published sets by its name.
+
+    data: the folder that holds the published sets' folders; if not given, the environment variable OOKG_DATA, then the
+    download cache. A published set's name is never taken for a folder: write ./NAME for that.
+    """
+    published = published_set(name_or_folder) if isinstance(name_or_folder, str) else None
+    if published is not None:
+        found = find_dataset(published.name, data)
+        if found is not None:
+            return replace(_read_folder(found), name=published.name)
+        if data is not None:
+            remedy = f"give the folder that holds it, or run `ookg datasets fetch {published.name} --cache {data}`"
+            raise InputError(f"data set {published.name} is not in {data}; {remedy}")
+        remedy = f"run `ookg datasets fetch {published.name}`, or set OOKG_DATA to the folder that holds it"
+        raise InputError(f"data set {published.name} is not here; {remedy}")
+    if Path(name_or_folder).is_dir():
+        return _read_folder(Path(name_or_folder))
+    if isinstance(name_or_folder, Path) or Path(name_or_folder).name != name_or_folder:
+        raise InputError(f"{name_or_folder}: no such folder; check the path")
+    remedy = "give a folder, or a name that `ookg datasets list` shows"
+    raise unknown_name("data set", name_or_folder, list(published_sets()), remedy)
+
+
+def find_dataset(name: str, data: str | Path | None = None) -> Path | None:
+    """The folder of a published set that holds all of its parts, or None."""
+    environment = os.environ.get("OOKG_DATA")
+    places = [data] if data is not None else [environment, cache_folder()]
+    folders = [Path(place) / name for place in places if place]
+    return next((folder for folder in folders if all(part_files(folder, part) for part in PARTS)), None)
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: $XDG_CACHE_HOME/ookg/datasets, or ~/.cache/ookg/datasets."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ookg" / "datasets"
+
+
+def _read_folder(folder: Path) -> Dataset:
+    train = read_triples(_part_file(folder, "train"), labels="refused")
+    aux = read_triples(_part_file(folder, "aux"), labels="refused")
+    test = read_triples(_part_file(folder, "test"), keep_duplicates=True)
+    if part_files(folder, "valid"):
+        valid = read_triples(_part_file(folder, "valid"), keep_duplicates=True)
+    else:
+        nothing = Vocabulary([])
+        valid = Triples(np.empty((0, 3), np.int64), nothing, nothing, source=f"{folder} (no valid file)")
+    task: Task = "link-prediction" if test.truth is None else "triplet-classification"
+    dataset = Dataset(folder.resolve().name, task, train, valid, aux, test)
+    dataset.check()
+    return dataset
+
+
+def _part_file(folder: Path, part: str) -> Path:
+    found = part_files(folder, part)
+    if not found:
+        endings = ".txt, .tsv or .csv (also with .gz or .zst) or .parquet"
+        raise DatasetError(f"{folder}: no {part} file; give it as {part} with the ending {endings}")
+    if len(found) > 1:
+        names = " and ".join(path.name for path in found)
+        raise DatasetError(f"{folder}: {names} are there, and only one can be the {part} file; move the others")
+    return found[0]

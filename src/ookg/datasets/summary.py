@@ -1,0 +1,74 @@
+"""Counting what is in a data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ookg.datasets.dataset import Dataset, Task
+from ookg.triples import TripleIds
+
+
+@dataclass(frozen=True)
+class DatasetStatistics:
+    """The numbers of a data set.
+
+    train, valid, aux, test: lines, repeated triples included
+    relations, entities: those of train
+    new_entities: new entities that can be asked about: they have an aux triple, and a test triple of a trained relation
+    new_entities_in_test: all new entities of test
+    new_without_neighbor: those of them with no aux triple of a trained relation
+    train_duplicates, aux_duplicates: repeated triples that were dropped
+    aux_untrained, test_untrained: triples with a relation that does not occur in train
+    """
+
+    name: str
+    task: Task
+    train: int
+    valid: int
+    aux: int
+    test: int
+    relations: int
+    entities: int
+    new_entities: int
+    new_entities_in_test: int
+    new_without_neighbor: int
+    train_duplicates: int
+    aux_duplicates: int
+    aux_untrained: int
+    test_untrained: int
+
+
+def statistics(dataset: Dataset) -> DatasetStatistics:
+    """Count a data set's triples, entities and relations as the paper's table does, and what that table leaves out."""
+    new, relations = dataset.new_entities, dataset.relations
+    aux, test = dataset.aux.encoded(new, relations), dataset.test.encoded(new, relations)
+    trained_aux, trained_test = aux[aux[:, 1] >= 0], test[test[:, 1] >= 0]
+    in_test = _occurring(test, len(new))
+    return DatasetStatistics(
+        name=dataset.name,
+        task=dataset.task,
+        train=len(dataset.train) + dataset.train.duplicates,
+        valid=len(dataset.valid) + dataset.valid.duplicates,
+        aux=len(dataset.aux) + dataset.aux.duplicates,
+        test=len(dataset.test) + dataset.test.duplicates,
+        relations=len(relations),
+        entities=len(dataset.known_entities),
+        new_entities=int((_occurring(trained_test, len(new)) & _occurring(aux, len(new))).sum()),
+        new_entities_in_test=int(in_test.sum()),
+        new_without_neighbor=int((in_test & ~_occurring(trained_aux, len(new))).sum()),
+        train_duplicates=dataset.train.duplicates,
+        aux_duplicates=dataset.aux.duplicates,
+        aux_untrained=len(aux) - len(trained_aux),
+        test_untrained=len(test) - len(trained_test),
+    )
+
+
+def _occurring(ids: TripleIds, num_entities: int) -> np.ndarray[Any, Any]:
+    """Which entities are an end of a triple; an end of -1 is none of them."""
+    ends = ids[:, [0, 2]]
+    occurs = np.zeros(num_entities, dtype=np.bool_)
+    occurs[ends[ends >= 0]] = True
+    return occurs
