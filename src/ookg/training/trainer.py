@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ookg.kernels.reference import ReferenceStep
+from ookg.kernels.choice import fastest_step
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
@@ -22,7 +22,7 @@ class Trainer:
         self.num_entities = num_entities
         self.sampler = Sampler(triples, num_entities, num_relations, settings)
         self.tables = Tables.initial(num_entities, num_relations, settings, triples.device)
-        self.take_step = ReferenceStep(self.tables, self.sampler, settings)
+        self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
         self.step_number = 0
 
     def step(self) -> Tensor:

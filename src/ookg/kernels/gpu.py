@@ -1,0 +1,516 @@
+"""One training step on a GPU: three Triton kernels around a sort, captured in a CUDA graph.
+
+What a step computes is specified by `ookg.kernels.reference`. How it is computed here:
+
+* `_sample` draws the batch and its negatives, the same ones as the reference.
+* `_rows` handles one true triple a program. Its negatives' vectors are read once: while they are in registers they give
+  their distances and, with a softmax that is rescaled as it grows, their part of the gradient at the triple's point.
+* The (triple, entity) pairs are sorted by entity. `_entities` handles one entity a program: it sums up the gradient from
+  the points of all pairs of the entity, adds L2 and takes Adam's step. So no gradient table exists, nothing is added
+  atomically, and the same seed gives the same bits.
+* `_relations` does the same for relations.
+
+No tensor of batch × negatives × dimension exists, and a step makes no host synchronisation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
+from ookg.models import Geometry, RotatE
+from ookg.training import randomness
+from ookg.training.sampling import ATTEMPTS, NEGATIVES, ORDER, Sampler
+from ookg.training.settings import TrainingSettings
+from ookg.training.tables import Tables
+
+GOLDEN = tl.constexpr(randomness.signed(randomness.GOLDEN))
+FIRST = tl.constexpr(randomness.signed(randomness.FIRST))
+SECOND = tl.constexpr(randomness.signed(randomness.SECOND))
+DRAWS = tl.constexpr(ATTEMPTS)
+BETA_1, BETA_2, EPS = tl.constexpr(FIRST_DECAY), tl.constexpr(SECOND_DECAY), tl.constexpr(EPSILON)
+LOG_BETA_1, LOG_BETA_2 = tl.constexpr(math.log(FIRST_DECAY)), tl.constexpr(math.log(SECOND_DECAY))
+# How the gap of two vectors is summed up.
+SUM_OF_SIZES, EUCLIDEAN, SUM_OF_MODULI = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+
+
+@triton.jit
+def _mixed(x):
+    x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * FIRST
+    x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * SECOND
+    return x ^ ((x >> 31) & 0x1FFFFFFFF)
+
+
+@triton.jit
+def _sign(x):
+    return tl.where(x > 0, 1.0, 0.0) - tl.where(x < 0, 1.0, 0.0)
+
+
+@triton.jit
+def _sigmoid(x):
+    return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def _softplus(x):
+    return tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x)))
+
+
+@triton.jit
+def _is_true(keys_ptr, keys, wanted, num_keys, SEARCH: tl.constexpr):
+    """Whether each wanted key is among the sorted true keys: binary search."""
+    low = tl.zeros_like(keys)
+    high = low + num_keys
+    for _ in range(SEARCH):
+        middle = (low + high) // 2
+        open_ = wanted & (low < high)
+        below = tl.load(keys_ptr + middle, mask=open_, other=0) < keys
+        low = tl.where(open_ & below, middle + 1, low)
+        high = tl.where(open_ & (below == 0), middle, high)
+    inside = wanted & (low < num_keys)
+    return inside & (tl.load(keys_ptr + low, mask=inside, other=-1) == keys)
+
+
+@triton.jit
+def _sample(
+    step_ptr, order_ptr, triples_ptr, keys_ptr, all_weights_ptr,
+    anchors_ptr, relations_ptr, weights_ptr, ids_ptr,
+    stream, num_triples, num_entities, num_relations, batches, batch,
+    CORRUPTS_HEAD: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr, SEARCH: tl.constexpr,
+):  # fmt: skip
+    """One true triple a program: its anchor, relation, weight, and the ids of negatives, answer and anchor."""
+    i = tl.program_id(0).to(tl.int64)
+    step = tl.load(step_ptr)
+    place = (step // 2) % batches
+    row = tl.load(order_ptr + (place * batch + i) % num_triples)
+    head = tl.load(triples_ptr + row * 3)
+    relation = tl.load(triples_ptr + row * 3 + 1)
+    tail = tl.load(triples_ptr + row * 3 + 2)
+    if CORRUPTS_HEAD:
+        anchor, answer = tail, head
+    else:
+        anchor, answer = head, tail
+    tl.store(anchors_ptr + i, anchor.to(tl.int32))
+    tl.store(relations_ptr + i, relation.to(tl.int32))
+    tl.store(weights_ptr + i, tl.load(all_weights_ptr + row))
+
+    start = _mixed((stream ^ step) + GOLDEN)
+    slot = tl.arange(0, BLOCK)
+    counter = (i * COUNT + slot) * DRAWS
+    pending = slot < COUNT
+    ids = tl.zeros_like(counter)
+    attempt = 0
+    left = COUNT
+    while (left > 0) & (attempt < DRAWS):
+        bits = _mixed((counter + attempt) * GOLDEN + start + GOLDEN)
+        ids = tl.where(pending, (((bits >> 32) & 0xFFFFFFFF) * num_entities) >> 32, ids)
+        if CORRUPTS_HEAD:
+            keys = (ids * num_relations + relation) * num_entities + tail
+        else:
+            keys = (head * num_relations + relation) * num_entities + ids
+        pending = _is_true(keys_ptr, keys, pending, num_triples, SEARCH)
+        left = tl.sum(pending.to(tl.int32), axis=0)
+        attempt += 1
+    # What is still a true triple is nobody's negative: an id beyond all entities.
+    ids = tl.where(pending, num_entities, ids)
+    base = ids_ptr + i * (COUNT + 2)
+    tl.store(base + slot, ids.to(tl.int32), mask=slot < COUNT)
+    tl.store(base + COUNT, answer.to(tl.int32))
+    tl.store(base + COUNT + 1, anchor.to(tl.int32))
+
+
+@triton.jit
+def _rows(
+    entities_ptr, parameters_ptr, anchors_ptr, relations_ptr, weights_ptr, ids_ptr,
+    points_ptr, relation_gradients_ptr, coefficients_ptr, losses_ptr,
+    margin, temperature, phase, num_entities, batch,
+    DIM: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr, COUNT_BLOCK: tl.constexpr, BATCH_BLOCK: tl.constexpr,
+    TILE: tl.constexpr, COMPLEX: tl.constexpr, GAP: tl.constexpr, CORRUPTS_HEAD: tl.constexpr,
+):  # fmt: skip
+    """One true triple a program: its point, the loss, and the gradients at its anchor and relation.
+
+    points: (2, batch, width): the points, then the gradients at the anchors
+    coefficients: (batch, COUNT + 2): the derivative of the loss by each distance (divided by it where the gap is
+    Euclidean), and 1 for the anchor; while the program runs, the distances themselves
+    """
+    i = tl.program_id(0).to(tl.int64)
+    WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
+    column = tl.arange(0, BLOCK)
+    inside = column < DIM
+    anchor = tl.load(anchors_ptr + i).to(tl.int64)
+    relation = tl.load(relations_ptr + i).to(tl.int64)
+    x = tl.load(entities_ptr + anchor * WIDTH + column, mask=inside, other=0.0)
+    parameter = tl.load(parameters_ptr + relation * DIM + column, mask=inside, other=0.0)
+    if COMPLEX:
+        real = x
+        imaginary = tl.load(entities_ptr + anchor * WIDTH + DIM + column, mask=inside, other=0.0)
+        cosine, sine = tl.cos(parameter * phase), tl.sin(parameter * phase)
+        if CORRUPTS_HEAD:
+            sine = -sine
+        x = real * cosine - imaginary * sine
+        y = real * sine + imaginary * cosine
+    elif CORRUPTS_HEAD:
+        x = x - parameter
+    else:
+        x = x + parameter
+
+    # The true triple.
+    base = i * (COUNT + 2)
+    answer = tl.load(ids_ptr + base + COUNT).to(tl.int64)
+    px = x - tl.load(entities_ptr + answer * WIDTH + column, mask=inside, other=0.0)
+    if COMPLEX:
+        py = y - tl.load(entities_ptr + answer * WIDTH + DIM + column, mask=inside, other=0.0)
+    if GAP == SUM_OF_SIZES:
+        positive = tl.sum(tl.abs(px), axis=0)
+        px = _sign(px)
+    elif GAP == EUCLIDEAN:
+        squares = px * px
+        if COMPLEX:
+            squares += py * py
+        positive = tl.sqrt(tl.sum(squares, axis=0))
+    else:
+        moduli = tl.sqrt(px * px + py * py)
+        positive = tl.sum(moduli, axis=0)
+        inverse = tl.where(moduli > 0, 1.0 / moduli, 0.0)
+        px *= inverse
+        py *= inverse
+
+    # The negatives, some at a time. `highest` is the highest logit so far; sums are relative to it.
+    highest = -float("inf")
+    total = 0.0
+    gx = tl.zeros([BLOCK], tl.float32)
+    if COMPLEX:
+        gy = tl.zeros([BLOCK], tl.float32)
+    for first in range(0, COUNT, TILE):
+        slot = first + tl.arange(0, TILE)
+        ids = tl.load(ids_ptr + base + slot, mask=slot < COUNT, other=num_entities).to(tl.int64)
+        usable = ids < num_entities
+        where = ids[:, None] * WIDTH + column[None, :]
+        mask = usable[:, None] & inside[None, :]
+        dx = x[None, :] - tl.load(entities_ptr + where, mask=mask, other=0.0)
+        if COMPLEX:
+            dy = y[None, :] - tl.load(entities_ptr + where + DIM, mask=mask, other=0.0)
+        if GAP == SUM_OF_SIZES:
+            distance = tl.sum(tl.abs(dx), axis=1)
+            dx = _sign(dx)
+        elif GAP == EUCLIDEAN:
+            squares = dx * dx
+            if COMPLEX:
+                squares += dy * dy
+            distance = tl.sqrt(tl.sum(squares, axis=1))
+            inverse = tl.where(distance > 0, 1.0 / distance, 0.0)
+            dx *= inverse[:, None]
+            if COMPLEX:
+                dy *= inverse[:, None]
+        else:
+            moduli = tl.sqrt(dx * dx + dy * dy)
+            distance = tl.sum(moduli, axis=1)
+            inverse = tl.where(moduli > 0, 1.0 / moduli, 0.0)
+            dx *= inverse
+            dy *= inverse
+        tl.store(coefficients_ptr + base + slot, distance, mask=slot < COUNT)
+        logits = tl.where(usable, -temperature * distance, -float("inf"))
+        higher = tl.maximum(highest, tl.max(logits, axis=0))
+        finite = higher > -float("inf")
+        rescale = tl.where(finite, tl.exp(highest - higher), 1.0)
+        shares = tl.where(usable, tl.exp(logits - higher), 0.0)
+        pull = shares * _sigmoid(margin - distance)
+        total = total * rescale + tl.sum(shares, axis=0)
+        gx = gx * rescale + tl.sum(pull[:, None] * dx, axis=0)
+        if COMPLEX:
+            gy = gy * rescale + tl.sum(pull[:, None] * dy, axis=0)
+        highest = higher
+
+    # This triple's share of the loss, and from it the gradient at the point.
+    in_batch = tl.arange(0, BATCH_BLOCK)
+    all_weights = tl.sum(tl.load(weights_ptr + in_batch, mask=in_batch < batch, other=0.0), axis=0)
+    share = tl.load(weights_ptr + i) / all_weights / 2
+    pulled = share * _sigmoid(positive - margin)
+    if GAP == EUCLIDEAN:
+        pulled = tl.where(positive > 0, pulled / positive, 0.0)
+    pushed = tl.where(total > 0, share / total, 0.0)
+    gx = pulled * px - pushed * gx
+    out = points_ptr + i * WIDTH + column
+    tl.store(out, x, mask=inside)
+    gradient_out = out + batch * WIDTH
+    relation_out = relation_gradients_ptr + i * DIM + column
+    if COMPLEX:
+        gy = pulled * py - pushed * gy
+        tl.store(out + DIM, y, mask=inside)
+        tl.store(gradient_out, gx * cosine + gy * sine, mask=inside)
+        tl.store(gradient_out + DIM, gy * cosine - gx * sine, mask=inside)
+        turn = (x * gy - y * gx) * phase
+        tl.store(relation_out, -turn if CORRUPTS_HEAD else turn, mask=inside)
+    else:
+        tl.store(gradient_out, gx, mask=inside)
+        tl.store(relation_out, -gx if CORRUPTS_HEAD else gx, mask=inside)
+
+    tl.debug_barrier()  # the distances were stored by other threads of this program
+    slot = tl.arange(0, COUNT_BLOCK)
+    ids = tl.load(ids_ptr + base + slot, mask=slot < COUNT, other=num_entities)
+    usable = ids < num_entities
+    distance = tl.load(coefficients_ptr + base + slot, mask=usable, other=0.0)
+    shares = tl.where(usable, tl.exp(-temperature * distance - highest), 0.0) * pushed
+    derivative = -shares * _sigmoid(margin - distance)
+    if GAP == EUCLIDEAN:
+        derivative = tl.where(distance > 0, derivative / distance, 0.0)
+    tl.debug_barrier()
+    tl.store(coefficients_ptr + base + slot, derivative, mask=slot < COUNT)
+    tl.store(coefficients_ptr + base + COUNT, pulled)
+    tl.store(coefficients_ptr + base + COUNT + 1, 1.0)
+    loss = share * _softplus(positive - margin) + tl.sum(shares * _softplus(margin - distance), axis=0)
+    tl.store(losses_ptr + i, loss)
+
+
+@triton.jit
+def _adam(table_ptr, mean_ptr, square_ptr, where, mask, value, gradient, rate, correction_1, correction_2):
+    mean = BETA_1 * tl.load(mean_ptr + where, mask=mask, other=0.0) + (1 - BETA_1) * gradient
+    square = BETA_2 * tl.load(square_ptr + where, mask=mask, other=0.0) + (1 - BETA_2) * gradient * gradient
+    tl.store(mean_ptr + where, mean, mask=mask)
+    tl.store(square_ptr + where, square, mask=mask)
+    step = (rate / correction_1) * mean / (tl.sqrt(square / correction_2) + EPS)
+    tl.store(table_ptr + where, value - step, mask=mask)
+
+
+@triton.jit
+def _entities(
+    table_ptr, mean_ptr, square_ptr, points_ptr, coefficients_ptr, order_ptr, bounds_ptr, updates_ptr, rate_ptr,
+    l2, batch,
+    DIM: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr,
+    COMPLEX: tl.constexpr, GAP: tl.constexpr,
+):  # fmt: skip
+    """One entity a program: its gradient, from the points of the triples it stands in, and Adam's step."""
+    entity = tl.program_id(0).to(tl.int64)
+    WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
+    column = tl.arange(0, BLOCK)
+    inside = column < DIM
+    where = entity * WIDTH + column
+    x = tl.load(table_ptr + where, mask=inside, other=0.0)
+    gx = 2 * l2 * x
+    if COMPLEX:
+        y = tl.load(table_ptr + where + DIM, mask=inside, other=0.0)
+        gy = 2 * l2 * y
+    first = tl.load(bounds_ptr + entity)
+    last = tl.load(bounds_ptr + entity + 1)
+    for start in range(first, last, TILE):
+        place = start + tl.arange(0, TILE)
+        live = place < last
+        pair = tl.load(order_ptr + place, mask=live, other=0)
+        triple = pair // COLUMNS
+        is_anchor = (pair - triple * COLUMNS) == COLUMNS - 1
+        coefficient = tl.load(coefficients_ptr + pair, mask=live, other=0.0)
+        source = (is_anchor.to(tl.int64) * batch + triple)[:, None] * WIDTH + column[None, :]
+        mask = live[:, None] & inside[None, :]
+        px = tl.load(points_ptr + source, mask=mask, other=0.0)
+        if COMPLEX:
+            py = tl.load(points_ptr + source + DIM, mask=mask, other=0.0)
+        dx = x[None, :] - px
+        if GAP == SUM_OF_SIZES:
+            dx = _sign(dx)
+        elif GAP == SUM_OF_MODULI:
+            dy = y[None, :] - py
+            moduli = tl.sqrt(dx * dx + dy * dy)
+            inverse = tl.where(moduli > 0, 1.0 / moduli, 0.0)
+            dx *= inverse
+            dy *= inverse
+        elif COMPLEX:
+            dy = y[None, :] - py
+        gx += tl.sum(tl.where(is_anchor[:, None], px, coefficient[:, None] * dx), axis=0)
+        if COMPLEX:
+            gy += tl.sum(tl.where(is_anchor[:, None], py, coefficient[:, None] * dy), axis=0)
+    updates = tl.load(updates_ptr).to(tl.float64)
+    correction_1 = (1.0 - tl.exp(updates * LOG_BETA_1)).to(tl.float32)
+    correction_2 = (1.0 - tl.exp(updates * LOG_BETA_2)).to(tl.float32)
+    rate = tl.load(rate_ptr)
+    _adam(table_ptr, mean_ptr, square_ptr, where, inside, x, gx, rate, correction_1, correction_2)
+    if COMPLEX:
+        _adam(table_ptr, mean_ptr, square_ptr, where + DIM, inside, y, gy, rate, correction_1, correction_2)
+
+
+@triton.jit
+def _relations(
+    table_ptr, mean_ptr, square_ptr, gradients_ptr, order_ptr, bounds_ptr, updates_ptr, rate_ptr, l2,
+    DIM: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Some columns of one relation a program: the sum of its triples' gradients, and Adam's step."""
+    relation = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < DIM
+    where = relation * DIM + column
+    x = tl.load(table_ptr + where, mask=inside, other=0.0)
+    gradient = 2 * l2 * x
+    first = tl.load(bounds_ptr + relation)
+    last = tl.load(bounds_ptr + relation + 1)
+    for start in range(first, last, TILE):
+        place = start + tl.arange(0, TILE)
+        live = place < last
+        triple = tl.load(order_ptr + place, mask=live, other=0)
+        source = triple[:, None] * DIM + column[None, :]
+        gradient += tl.sum(tl.load(gradients_ptr + source, mask=live[:, None] & inside[None, :], other=0.0), axis=0)
+    updates = tl.load(updates_ptr).to(tl.float64)
+    correction_1 = (1.0 - tl.exp(updates * LOG_BETA_1)).to(tl.float32)
+    correction_2 = (1.0 - tl.exp(updates * LOG_BETA_2)).to(tl.float32)
+    rate = tl.load(rate_ptr)
+    _adam(table_ptr, mean_ptr, square_ptr, where, inside, x, gradient, rate, correction_1, correction_2)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the kernels are cut: vectors held at once and warps a program."""
+
+    row_tile: int = 4
+    row_warps: int = 8
+    entity_tile: int = 4
+    entity_warps: int = 4
+
+
+class TritonStep:
+    """The step of `ReferenceStep`, fused. The first step of each side compiles; from the second on a graph is replayed."""
+
+    name = "triton"
+
+    def __init__(
+        self, tables: Tables, sampler: Sampler, settings: TrainingSettings, tuning: Tuning | None = None
+    ) -> None:
+        self.tables, self.sampler, self.settings = tables, sampler, settings
+        self.tuning = tuning or Tuning()
+        device, batch, width = tables.entities.device, sampler.batch, tables.entities.shape[1]
+        self.on_gpu = device.type == "cuda"
+        self.triples = sampler.triples.contiguous()
+        self.weight = sampler.weight.float().contiguous()
+
+        def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.empty(shape, dtype=dtype, device=device)
+
+        self.orders = [empty(len(self.triples), dtype=torch.int64) for _ in range(2)]
+        self.epochs: list[int | None] = [None, None]
+        self.anchors, self.relations = empty(batch, dtype=torch.int32), empty(batch, dtype=torch.int32)
+        self.batch_weight, self.losses = empty(batch), empty(batch)
+        self.ids = empty(batch, settings.negatives + 2, dtype=torch.int32)
+        self.coefficients = empty(batch, settings.negatives + 2)
+        self.points, self.relation_gradients = empty(2, batch, width), empty(batch, settings.dim)
+        self.loss = empty()
+        # What a captured step reads anew each time it is replayed.
+        self.step = torch.full((), -1, dtype=torch.int64, device=device)
+        self.updates = torch.zeros((), dtype=torch.int64, device=device)
+        self.rate = torch.zeros((), device=device)
+        self.known = (-1, -1, -1.0)  # step, updates and rate as they are on the device
+        self.entity_ids = torch.arange(len(tables.entities) + 1, dtype=torch.int32, device=device)
+        self.relation_ids = torch.arange(len(tables.relations) + 1, dtype=torch.int32, device=device)
+        self.graphs: list[Any] = [None, None]
+        self.has_run = [False, False]
+
+    def __call__(self, number: int) -> Tensor:
+        """Take the step with this number; return its loss (without the L2 term), not yet read from the device."""
+        side = number % 2
+        self._shuffle(number)
+        self.tables.updates += 1
+        self._tell_device(number, self.tables.updates, self.settings.rate(number))
+        if not self.on_gpu or not self.has_run[side]:
+            self._run(side)  # compiles what a graph could not
+            self.has_run[side] = True
+        else:
+            if self.graphs[side] is None:
+                self.graphs[side] = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(self.graphs[side]):
+                    self._run(side)
+            self.graphs[side].replay()
+        self.known = (number + 1, self.tables.updates + 1, self.known[2])
+        return self.loss
+
+    def _shuffle(self, number: int) -> None:
+        side, epoch = number % 2, number // 2 // self.sampler.batches_per_epoch
+        if self.epochs[side] != epoch:
+            start = randomness.stream(self.settings.seed, ORDER, side, epoch)
+            order = randomness.permutation(start, len(self.triples), self.triples.device)
+            self.orders[side].copy_(order)
+            self.epochs[side] = epoch
+
+    def _tell_device(self, step: int, updates: int, rate: float) -> None:
+        """Write what the device does not know yet: it counts steps and updates on by itself."""
+        for tensor, value, known in zip(
+            (self.step, self.updates, self.rate), (step, updates, rate), self.known, strict=True
+        ):
+            if value != known:
+                tensor.fill_(value)
+        self.known = (step, updates, rate)
+
+    def _run(self, side: int) -> None:
+        self.draw(side)
+        self.sort()
+        self.pass_rows(side)
+        self.pass_entities()
+        self.pass_relations()
+        torch.sum(self.losses, dim=0, out=self.loss)
+        self.step += 1
+        self.updates += 1
+
+    @property
+    def _shape(self) -> dict[str, Any]:
+        geometry, dim = self.settings.geometry, self.settings.dim
+        kind = {"COMPLEX": isinstance(geometry, RotatE), "GAP": _gap(geometry)}
+        return {"DIM": dim, "BLOCK": triton.next_power_of_2(dim), **kind}
+
+    def draw(self, side: int) -> None:
+        """The batch and its negatives."""
+        sampler, count = self.sampler, self.settings.negatives
+        stream = randomness.signed(randomness.stream(self.settings.seed, NEGATIVES))
+        _sample[(sampler.batch,)](
+            self.step, self.orders[side], self.triples, sampler.true_keys, self.weight,
+            self.anchors, self.relations, self.batch_weight, self.ids,
+            stream, len(self.triples), sampler.num_entities, sampler.num_relations,
+            sampler.batches_per_epoch, sampler.batch,
+            CORRUPTS_HEAD=side == 1, COUNT=count, BLOCK=triton.next_power_of_2(count),
+            SEARCH=len(self.triples).bit_length(), num_warps=4,
+        )  # fmt: skip
+
+    def sort(self) -> None:
+        """The batch's places by the entity, and by the relation, that stands there."""
+        keys, self.order = torch.sort(self.ids.view(-1), stable=True)
+        self.bounds = torch.searchsorted(keys, self.entity_ids)
+        keys, self.relation_order = torch.sort(self.relations, stable=True)
+        self.relation_bounds = torch.searchsorted(keys, self.relation_ids)
+
+    def pass_rows(self, side: int) -> None:
+        """Loss, and all derivatives that belong to one triple."""
+        settings, tables, batch, count = self.settings, self.tables, self.sampler.batch, self.settings.negatives
+        _rows[(batch,)](
+            tables.entities, tables.relations, self.anchors, self.relations, self.batch_weight, self.ids,
+            self.points, self.relation_gradients, self.coefficients, self.losses,
+            settings.margin, settings.temperature, math.pi / settings.initial_range, len(tables.entities), batch,
+            COUNT=count, COUNT_BLOCK=triton.next_power_of_2(count), BATCH_BLOCK=triton.next_power_of_2(batch),
+            TILE=self.tuning.row_tile, CORRUPTS_HEAD=side == 1, num_warps=self.tuning.row_warps, **self._shape,
+        )  # fmt: skip
+
+    def pass_entities(self) -> None:
+        """Gradients of entities and their update."""
+        tables = self.tables
+        _entities[(len(tables.entities),)](
+            tables.entities, tables.entities_mean, tables.entities_square, self.points, self.coefficients,
+            self.order, self.bounds, self.updates, self.rate, self.settings.l2, self.sampler.batch,
+            COLUMNS=self.settings.negatives + 2, TILE=self.tuning.entity_tile, num_warps=self.tuning.entity_warps,
+            **self._shape,
+        )  # fmt: skip
+
+    def pass_relations(self) -> None:
+        """Gradients of relations and their update."""
+        tables, dim = self.tables, self.settings.dim
+        block = min(256, triton.next_power_of_2(dim))
+        _relations[(len(tables.relations), triton.cdiv(dim, block))](
+            tables.relations, tables.relations_mean, tables.relations_square, self.relation_gradients,
+            self.relation_order, self.relation_bounds, self.updates, self.rate, self.settings.l2,
+            DIM=dim, BLOCK=block, TILE=8, num_warps=4,
+        )  # fmt: skip
+
+
+def _gap(geometry: Geometry) -> int:
+    if geometry.norm == 2:
+        return int(EUCLIDEAN.value)
+    return int((SUM_OF_MODULI if isinstance(geometry, RotatE) else SUM_OF_SIZES).value)

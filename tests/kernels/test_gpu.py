@@ -1,0 +1,67 @@
+"""The GPU's kernels, run by Triton's interpreter on the CPU, against the reference."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from ookg.kernels.reference import ReferenceStep
+from ookg.training.sampling import Sampler
+from ookg.training.settings import TrainingSettings
+from ookg.training.tables import Tables
+
+pytest.importorskip("triton", reason="Triton is not installed: its kernels cannot be interpreted")
+
+CASES = [
+    {"model": "transe", "norm": 1},
+    {"model": "transe", "norm": 2, "l2": 1e-3},
+    {"model": "rotate", "norm": 1, "l2": 1e-3},
+    {"model": "rotate", "norm": 2},
+    {"model": "transe", "subsampling": False, "margin": 0.5, "placeholder_entities": 3, "temperature": 0.5},
+]
+
+
+def test_triton_steps_equal_reference_steps() -> None:
+    # The interpreter is chosen when Triton is imported, so these run in a process of their own.
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{len(CASES)} cases equal" in result.stdout
+
+
+def compare(values: dict[str, object]) -> None:
+    from ookg.kernels.gpu import TritonStep
+
+    settings = TrainingSettings(dim=5, batch=6, negatives=5, margin=3.0, lr=0.05, steps=8, lr_drops=(0.5,)).changed(values)
+    generator = torch.Generator().manual_seed(0)
+    # Many tails for one (head, relation), so that drawn negatives are often true triples.
+    rows = torch.stack([torch.randint(0, n, (16,), generator=generator) for n in (4, 2, 7)], dim=1)
+    triples = torch.tensor(sorted({tuple(row) for row in [*rows.tolist(), *([0, 0, t] for t in range(7))]}))
+    tables = Tables.initial(7, 2, settings, "cpu")
+    other = copy.deepcopy(tables)
+    sampler = Sampler(triples, 7, 2, settings)
+    fast, slow = TritonStep(tables, sampler, settings), ReferenceStep(other, sampler, settings)
+    for number in range(settings.steps):
+        if number in settings.drop_steps:
+            tables.restart_adam()
+            other.restart_adam()
+        batch = sampler(number)
+        losses = fast(number).clone(), slow(number)
+        drawn = fast.ids[:, : settings.negatives].long()
+        assert torch.equal(drawn, torch.where(batch.usable, batch.negatives, sampler.num_entities)), "other negatives"
+        torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
+        for name, value in tables.tensors().items():
+            torch.testing.assert_close(value, other.tensors()[name], rtol=2e-3, atol=2e-4, msg=lambda m, n=name: f"{n}: {m}")
+
+
+if __name__ == "__main__":
+    for case in CASES:
+        compare(case)
+    print(f"{len(CASES)} cases equal")
