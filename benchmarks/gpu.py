@@ -12,6 +12,7 @@ import copy
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def check(data: dict[str, Any]) -> None:
                 for name, value in tables.tensors().items():
                     value.copy_(before[name])  # each step from the same state: Adam's signs must not drift apart
                 losses = float(fast(number)), float(slow(number))
-                drawn = fast.ids[:, :negatives].long()
+                drawn = fast.draws[number % 2].ids[:, :negatives].long()
                 same = torch.equal(drawn, torch.where(batch_.usable, batch_.negatives, sampler.num_entities))
                 if not same or abs(losses[0] - losses[1]) > 1e-4 * abs(losses[1]):
                     raise SystemExit(f"FAILED {settings}: negatives equal {same}, losses {losses}")
@@ -131,12 +132,15 @@ def tune(data: dict[str, Any], settings: TrainingSettings) -> Tuning:
     step = TritonStep(tables, sampler, settings)
     step(0)
     best: dict[str, tuple[float, int, int]] = {}
-    for name, action in (("row", lambda: step.pass_rows(0)), ("entity", step.pass_entities)):
+    for name, action in (("row", lambda: step.pass_rows(0)), ("entity", lambda: step.pass_entities(0))):
         for tile in (1, 2, 4, 8):
-            for warps in (2, 4, 8):
-                step.tuning = Tuning(**{f"{name}_tile": tile, f"{name}_warps": warps})
+            for warps in (1, 2, 4):
+                step.tuning = replace(step.tuning, **{f"{name}_tile": tile, f"{name}_warps": warps})
                 took = timed(action, 30)
-                print(f"  tune {settings.model} {settings.dim} {name} tile {tile} warps {warps}: {took:.3f} ms", flush=True)
+                print(
+                    f"  tune {settings.model} {settings.dim} {name} tile {tile} warps {warps}: {took:.3f} ms",
+                    flush=True,
+                )
                 best[name] = min(best.get(name, (9e9, 0, 0)), (took, tile, warps))
     return Tuning(best["row"][1], best["row"][2], best["entity"][1], best["entity"][2])
 
@@ -155,11 +159,8 @@ def steps(folder: Path, tuning_wanted: bool) -> list[dict[str, Any]]:
             fast = timed(Stepper(step), 400)
             again = timed(Stepper(step), 400)
             parts = {
-                "draw": timed(lambda step=step: step.draw(0), 50),
-                "sort": timed(step.sort, 50),
-                "rows": timed(lambda step=step: step.pass_rows(0), 50),
-                "entities": timed(step.pass_entities, 50),
-                "relations": timed(step.pass_relations, 50),
+                name: timed(lambda step=step, name=name: getattr(step, name)(0), 50)
+                for name in ("draw", "sort", "pass_rows", "pass_entities", "pass_relations")
             }
             plain = timed(Stepper(ReferenceStep(*prepared(data, settings), settings)), 10)
             width = settings.geometry.entity_width
@@ -173,7 +174,9 @@ def steps(folder: Path, tuning_wanted: bool) -> list[dict[str, Any]]:
                 "ratio": plain / fast, "floor_ms": floor, "share": floor / fast, "tuning": vars(step.tuning), **parts,
             }  # fmt: skip
             lines.append(line)
-            print({key: round(value, 4) if isinstance(value, float) else value for key, value in line.items()}, flush=True)
+            print(
+                {key: round(value, 4) if isinstance(value, float) else value for key, value in line.items()}, flush=True
+            )
     return lines
 
 
@@ -209,7 +212,13 @@ def accuracy(folder: Path, models: list[str], steps_: int | None) -> list[dict[s
         for protocol in ("paper", "lan"):
             for weights in (Correlation(4), Correlation(1)):
                 summary, seconds = evaluated(data, embedding, weights, protocol)
-                line = {"model": model, "protocol": protocol, "weights": repr(weights), "train_s": took, "rank_s": seconds}
+                line = {
+                    "model": model,
+                    "protocol": protocol,
+                    "weights": repr(weights),
+                    "train_s": took,
+                    "rank_s": seconds,
+                }
                 lines.append(line | summary.to_dict())
                 print(lines[-1], flush=True)
     return lines
@@ -240,8 +249,8 @@ def main() -> None:
         )
     for line in found.get("accuracy", []):
         print(
-            f"{line['model']:7} {line['protocol']:6} {line['weights']:24} MRR {line['mrr']:.4f}  H@10 {line['hits@10']:.1f}"
-            f"  H@1 {line['hits@1']:.1f}  train {line['train_s']:.1f} s  rank {line['rank_s']:.2f} s"
+            f"{line['model']:7} {line['protocol']:6} {line['weights']:24} MRR {line['mrr']:.4f}"
+            f"  H@10 {line['hits@10']:.1f}  H@1 {line['hits@1']:.1f}  train {line['train_s']:.1f} s  rank {line['rank_s']:.2f} s"
         )
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))

@@ -121,12 +121,13 @@ def _points(newcomers: Newcomers, queries: Queries) -> tuple[Tensor, BoolArray]:
 def _other_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> AnswerIndex:
     """Each query's true answers among the candidates, the asked one included."""
     size = max(int(true_triples.max()), int(queries.entity.max(initial=0)), int(queries.relation.max(initial=0))) + 1
-    tails = np.stack([_key(true_triples[:, 0], true_triples[:, 1], 1, size), true_triples[:, 2]], axis=1)
-    heads = np.stack([_key(true_triples[:, 2], true_triples[:, 1], 0, size), true_triples[:, 0]], axis=1)
-    asked = np.stack([_key(queries.entity, queries.relation, queries.asks_tail, size), queries.answer], axis=1)
-    pairs = np.unique(np.concatenate([tails, heads, asked]), axis=0)
-    pairs = pairs[pairs[:, 1] < num_candidates]
-    return AnswerIndex.build(asked[:, 0], pairs[:, 0], pairs[:, 1])
+    head, relation, tail = true_triples.T
+    asked = _key(queries.entity, queries.relation, queries.asks_tail, size)
+    keys = np.concatenate([_key(head, relation, 1, size), _key(tail, relation, 0, size), asked])
+    answers = np.concatenate([tail, head, queries.answer])
+    wanted = np.isin(keys, np.unique(asked)) & (answers < num_candidates)  # few of all triples: sort only those
+    pairs = np.unique(np.stack([keys[wanted], answers[wanted]], axis=1), axis=0)
+    return AnswerIndex.build(asked, pairs[:, 0], pairs[:, 1])
 
 
 def _key(entity: IntArray, relation: IntArray, asks_tail: BoolArray | int, size: int) -> IntArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +14,9 @@ from ookg.embedding import Embedding
 from ookg.progress import Reporter
 from ookg.statistics import FloatArray, IntArray
 
-# How many distances may be held at once, whatever the number of entities and queries.
+# How many distances the reference may hold at once, whatever the number of entities and queries.
 CHUNK_NUMBERS = 1 << 24
+QUERIES_AT_ONCE = 4096
 
 Ties = Literal["mean", "optimistic", "pessimistic"]
 
@@ -52,6 +54,14 @@ class AnswerIndex:
         rows = np.arange(len(place)) - offsets[:-1][place] + start[place]
         return cls(answers[rows].astype(np.int64), offsets.astype(np.int64))
 
+    def part(self, start: int, end: int, num_entities: int) -> AnswerIndex:
+        """The distinct answers below `num_entities` of the queries from start to end."""
+        query, answer = self.pairs(start, end)
+        keys = np.unique(query[answer < num_entities] * num_entities + answer[answer < num_entities])
+        query, answer = np.divmod(keys, num_entities)
+        counts = np.bincount(query, minlength=end - start)
+        return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
     def pairs(self, start: int, end: int) -> tuple[IntArray, IntArray]:
         """(query counted from `start`, answer) for the queries from start to end."""
         counts = np.diff(self.offsets[start : end + 1])
@@ -66,24 +76,58 @@ def filtered_rank_counts(
     points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
     others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
     """
+    compare = _fastest(embedding)
     counts = np.empty((2, len(answers)), dtype=np.int64)
-    num_entities = embedding.num_entities
-    size = max(1, CHUNK_NUMBERS // max(1, num_entities))
+    for start in range(0, len(answers), QUERIES_AT_ONCE):
+        end = min(start + QUERIES_AT_ONCE, len(answers))
+        part = compare(
+            embedding, points[start:end], answers[start:end], others.part(start, end, embedding.num_entities)
+        )
+        counts[0, start:end], counts[1, start:end] = part.better, part.equal
+        if report is not None:
+            report(end)
+    return RankCounts(counts[0], counts[1])
+
+
+def _fastest(embedding: Embedding) -> Compare:
+    """The fastest comparison that this machine has for the embedding's device."""
+    try:
+        if embedding.entities.is_cuda:
+            from ookg.kernels import gpu_ranking
+
+            def compare(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+                return RankCounts(*gpu_ranking.rank_counts(embedding, points, answers, others.pairs(0, len(answers))))
+
+            return compare
+        from ookg.kernels import cpu_ranking
+
+        def compare(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+            arrays = points.numpy(), embedding.entities.numpy(), answers, others.answers, others.offsets
+            return RankCounts(*cpu_ranking.rank_counts(embedding.geometry, *arrays))
+
+        return compare
+    except ImportError:
+        return reference_rank_counts
+
+
+def reference_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+    """The comparison in plain PyTorch: the specification that the fast ones are tested against."""
+    counts = np.empty((2, len(answers)), dtype=np.int64)
+    size = max(1, CHUNK_NUMBERS // max(1, embedding.num_entities))
     for start in range(0, len(answers), size):
         end = min(start + size, len(answers))
         gaps = embedding.geometry.gap_to_all(points[start:end], embedding.entities)  # (chunk, entities)
         asked = torch.from_numpy(answers[start:end]).to(gaps.device)[:, None]
         own = gaps.gather(1, asked)
-        query, other = others.pairs(start, end)
-        inside = other < num_entities
-        place = torch.from_numpy(np.stack([query[inside], other[inside]])).to(gaps.device)
+        place = torch.from_numpy(np.stack(others.pairs(start, end))).to(gaps.device)
         gaps[place[0], place[1]] = torch.inf
         gaps.scatter_(1, asked, torch.inf)  # the answer is not its own rival
         counts[0, start:end] = (gaps < own).sum(dim=1).cpu().numpy()
         counts[1, start:end] = (gaps == own).sum(dim=1).cpu().numpy()
-        if report is not None:
-            report(end)
     return RankCounts(counts[0], counts[1])
+
+
+Compare = Callable[[Embedding, Tensor, IntArray, AnswerIndex], RankCounts]
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,20 @@ What a step computes is specified by `ookg.kernels.reference`. How it is compute
 * `_sample` draws the batch and its negatives, the same ones as the reference.
 * `_rows` handles one true triple a program. Its negatives' vectors are read once: while they are in registers they give
   their distances and, with a softmax that is rescaled as it grows, their part of the gradient at the triple's point.
-* The (triple, entity) pairs are sorted by entity. `_entities` handles one entity a program: it sums up the gradient from
-  the points of all pairs of the entity, adds L2 and takes Adam's step. So no gradient table exists, nothing is added
-  atomically, and the same seed gives the same bits.
+* The (triple, entity) pairs are sorted by entity. `_entities` handles one entity a program: it sums up the gradient
+  from the points of all pairs of the entity, adds L2 and takes Adam's step. So no gradient table exists, nothing is
+  added atomically, and the same seed gives the same bits.
 * `_relations` does the same for relations.
 
-No tensor of batch × negatives × dimension exists, and a step makes no host synchronisation.
+No tensor of batch × negatives × dimension exists, a step makes no host synchronisation, and the next step's batch is
+drawn and sorted beside the current step's kernels: it does not depend on the tables.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,16 +174,16 @@ def _rows(
         positive = tl.sum(tl.abs(px), axis=0)
         px = _sign(px)
     elif GAP == EUCLIDEAN:
-        squares = px * px
+        own_squares = px * px
         if COMPLEX:
-            squares += py * py
-        positive = tl.sqrt(tl.sum(squares, axis=0))
+            own_squares += py * py
+        positive = tl.sqrt(tl.sum(own_squares, axis=0))
     else:
-        moduli = tl.sqrt(px * px + py * py)
-        positive = tl.sum(moduli, axis=0)
-        inverse = tl.where(moduli > 0, 1.0 / moduli, 0.0)
-        px *= inverse
-        py *= inverse
+        own_moduli = tl.sqrt(px * px + py * py)
+        positive = tl.sum(own_moduli, axis=0)
+        own_inverse = tl.where(own_moduli > 0, 1.0 / own_moduli, 0.0)
+        px *= own_inverse
+        py *= own_inverse
 
     # The negatives, some at a time. `highest` is the highest logit so far; sums are relative to it.
     highest = -float("inf")
@@ -365,14 +368,60 @@ def _relations(
 class Tuning:
     """How the kernels are cut: vectors held at once and warps a program."""
 
-    row_tile: int = 4
-    row_warps: int = 8
-    entity_tile: int = 4
-    entity_warps: int = 4
+    row_tile: int
+    row_warps: int
+    entity_tile: int
+    entity_warps: int
+
+    @classmethod
+    def measured(cls, geometry: Geometry) -> Tuning:
+        """The fastest cut found on an H200 (`benchmarks/gpu.py --tune`) at dimension 300 and 1000."""
+        large = geometry.dim > 512
+        if isinstance(geometry, RotatE):
+            return cls(4, 2, 1, 2) if large else cls(4, 1, 1, 1)
+        return cls(4, 1, 4, 2) if large else cls(4, 1, 4, 1)
+
+
+class Draw:
+    """A step's batch and negatives, and their places sorted by entity and by relation.
+
+    All in tensors that stay where they are: a captured graph reads what another one wrote.
+    """
+
+    def __init__(self, sampler: Sampler, device: torch.device) -> None:
+        def empty(*shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
+            return torch.empty(shape, dtype=dtype, device=device)
+
+        batch, columns = sampler.batch, sampler.settings.negatives + 2
+        self.anchors, self.relations = empty(batch), empty(batch)
+        self.weight = empty(batch, dtype=torch.float32)
+        self.ids = empty(batch, columns)
+        # Sixteen bits sort in half the time, where they can tell the entities and "no entity" apart.
+        self.key_type = torch.int16 if sampler.num_entities < 1 << 16 else torch.int32
+        self.entity_ids = self.keys(torch.arange(sampler.num_entities + 1, device=device))
+        self.relation_ids = torch.arange(sampler.num_relations + 1, dtype=torch.int32, device=device)
+        self.sorted, self.order = empty(batch * columns, dtype=self.key_type), empty(batch * columns, dtype=torch.int64)
+        self.bounds = empty(len(self.entity_ids), dtype=torch.int64)
+        self.sorted_relations, self.relation_order = empty(batch), empty(batch, dtype=torch.int64)
+        self.relation_bounds = empty(len(self.relation_ids), dtype=torch.int64)
+
+    def keys(self, ids: Tensor) -> Tensor:
+        """Entity ids as numbers that sort alike."""
+        return (ids - (1 << 15)).to(torch.int16) if self.key_type == torch.int16 else ids.to(torch.int32)
+
+    def sort(self) -> None:
+        """Order the places, and find where each entity's and each relation's begin."""
+        torch.sort(self.keys(self.ids.view(-1)), stable=True, out=(self.sorted, self.order))
+        torch.searchsorted(self.sorted, self.entity_ids, out=self.bounds)
+        torch.sort(self.relations, stable=True, out=(self.sorted_relations, self.relation_order))
+        torch.searchsorted(self.sorted_relations, self.relation_ids, out=self.relation_bounds)
 
 
 class TritonStep:
-    """The step of `ReferenceStep`, fused. The first step of each side compiles; from the second on a graph is replayed."""
+    """The step of `ReferenceStep`, fused. While it computes one step, it already draws and sorts the next one's batch.
+
+    The first step of each side runs kernel by kernel and compiles them; from then on a captured graph is replayed.
+    """
 
     name = "triton"
 
@@ -380,41 +429,40 @@ class TritonStep:
         self, tables: Tables, sampler: Sampler, settings: TrainingSettings, tuning: Tuning | None = None
     ) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
-        self.tuning = tuning or Tuning()
+        self.tuning = tuning or Tuning.measured(settings.geometry)
         device, batch, width = tables.entities.device, sampler.batch, tables.entities.shape[1]
         self.on_gpu = device.type == "cuda"
         self.triples = sampler.triples.contiguous()
         self.weight = sampler.weight.float().contiguous()
-
-        def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return torch.empty(shape, dtype=dtype, device=device)
-
-        self.orders = [empty(len(self.triples), dtype=torch.int64) for _ in range(2)]
+        self.orders = [torch.empty(len(self.triples), dtype=torch.int64, device=device) for _ in range(2)]
         self.epochs: list[int | None] = [None, None]
-        self.anchors, self.relations = empty(batch, dtype=torch.int32), empty(batch, dtype=torch.int32)
-        self.batch_weight, self.losses = empty(batch), empty(batch)
-        self.ids = empty(batch, settings.negatives + 2, dtype=torch.int32)
-        self.coefficients = empty(batch, settings.negatives + 2)
-        self.points, self.relation_gradients = empty(2, batch, width), empty(batch, settings.dim)
-        self.loss = empty()
+        self.draws = [Draw(sampler, device) for _ in range(2)]
+        self.drawn: int | None = None  # the step whose draw is ready
+        self.coefficients = torch.empty(batch, settings.negatives + 2, device=device)
+        self.points = torch.empty(2, batch, width, device=device)
+        self.relation_gradients = torch.empty(batch, settings.dim, device=device)
+        self.losses, self.loss = torch.empty(batch, device=device), torch.empty((), device=device)
         # What a captured step reads anew each time it is replayed.
-        self.step = torch.full((), -1, dtype=torch.int64, device=device)
+        self.next_draw = torch.zeros((), dtype=torch.int64, device=device)
         self.updates = torch.zeros((), dtype=torch.int64, device=device)
         self.rate = torch.zeros((), device=device)
-        self.known = (-1, -1, -1.0)  # step, updates and rate as they are on the device
-        self.entity_ids = torch.arange(len(tables.entities) + 1, dtype=torch.int32, device=device)
-        self.relation_ids = torch.arange(len(tables.relations) + 1, dtype=torch.int32, device=device)
+        self.on_device = (0, 0.0)  # updates and rate as they are on the device
         self.graphs: list[Any] = [None, None]
         self.has_run = [False, False]
 
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number; return its loss (without the L2 term), not yet read from the device."""
         side = number % 2
-        self._shuffle(number)
+        if self.drawn != number:
+            self._shuffle(number)
+            self.next_draw.fill_(number)
+            self.draw(side)
+            self.sort(side)
+        self._shuffle(number + 1)
         self.tables.updates += 1
-        self._tell_device(number, self.tables.updates, self.settings.rate(number))
+        self._tell_device(self.tables.updates, self.settings.rate(number))
         if not self.on_gpu or not self.has_run[side]:
-            self._run(side)  # compiles what a graph could not
+            self._run(side)
             self.has_run[side] = True
         else:
             if self.graphs[side] is None:
@@ -422,7 +470,8 @@ class TritonStep:
                 with torch.cuda.graph(self.graphs[side]):
                     self._run(side)
             self.graphs[side].replay()
-        self.known = (number + 1, self.tables.updates + 1, self.known[2])
+        self.drawn = number + 1
+        self.on_device = (self.tables.updates + 1, self.on_device[1])
         return self.loss
 
     def _shuffle(self, number: int) -> None:
@@ -433,84 +482,104 @@ class TritonStep:
             self.orders[side].copy_(order)
             self.epochs[side] = epoch
 
-    def _tell_device(self, step: int, updates: int, rate: float) -> None:
-        """Write what the device does not know yet: it counts steps and updates on by itself."""
-        for tensor, value, known in zip(
-            (self.step, self.updates, self.rate), (step, updates, rate), self.known, strict=True
-        ):
+    def _tell_device(self, updates: int, rate: float) -> None:
+        """Write what the device does not know yet: it counts updates on by itself."""
+        for tensor, value, known in zip((self.updates, self.rate), (updates, rate), self.on_device, strict=True):
             if value != known:
                 tensor.fill_(value)
-        self.known = (step, updates, rate)
+        self.on_device = (updates, rate)
 
     def _run(self, side: int) -> None:
-        self.draw(side)
-        self.sort()
+        """One step, and beside it the draw of the next; the relations' update runs beside the entities'."""
+        main = torch.cuda.current_stream() if self.on_gpu else None
+        with self._beside(main):
+            self.draw(1 - side)
+            self.sort(1 - side)
         self.pass_rows(side)
-        self.pass_entities()
-        self.pass_relations()
-        torch.sum(self.losses, dim=0, out=self.loss)
-        self.step += 1
+        with self._beside(main):
+            self.pass_relations(side)
+            torch.sum(self.losses, dim=0, out=self.loss)
+        self.pass_entities(side)
+        self._join(main)
         self.updates += 1
+
+    @contextmanager
+    def _beside(self, main: Any) -> Iterator[None]:
+        """A second stream that starts from where the main one is."""
+        if main is None:
+            yield
+            return
+        stream = torch.cuda.Stream()
+        stream.wait_stream(main)
+        self.beside = [*getattr(self, "beside", []), stream]
+        with torch.cuda.stream(stream):
+            yield
+
+    def _join(self, main: Any) -> None:
+        if main is not None:
+            for stream in self.beside:
+                main.wait_stream(stream)
+            self.beside = []
 
     @property
     def _shape(self) -> dict[str, Any]:
         geometry, dim = self.settings.geometry, self.settings.dim
-        kind = {"COMPLEX": isinstance(geometry, RotatE), "GAP": _gap(geometry)}
+        kind = {"COMPLEX": isinstance(geometry, RotatE), "GAP": gap_kind(geometry)}
         return {"DIM": dim, "BLOCK": triton.next_power_of_2(dim), **kind}
 
     def draw(self, side: int) -> None:
-        """The batch and its negatives."""
-        sampler, count = self.sampler, self.settings.negatives
+        """The batch and negatives of the next draw's step."""
+        sampler, count, draw = self.sampler, self.settings.negatives, self.draws[side]
         stream = randomness.signed(randomness.stream(self.settings.seed, NEGATIVES))
         _sample[(sampler.batch,)](
-            self.step, self.orders[side], self.triples, sampler.true_keys, self.weight,
-            self.anchors, self.relations, self.batch_weight, self.ids,
+            self.next_draw, self.orders[side], self.triples, sampler.true_keys, self.weight,
+            draw.anchors, draw.relations, draw.weight, draw.ids,
             stream, len(self.triples), sampler.num_entities, sampler.num_relations,
             sampler.batches_per_epoch, sampler.batch,
             CORRUPTS_HEAD=side == 1, COUNT=count, BLOCK=triton.next_power_of_2(count),
             SEARCH=len(self.triples).bit_length(), num_warps=4,
         )  # fmt: skip
+        self.next_draw += 1
 
-    def sort(self) -> None:
-        """The batch's places by the entity, and by the relation, that stands there."""
-        keys, self.order = torch.sort(self.ids.view(-1), stable=True)
-        self.bounds = torch.searchsorted(keys, self.entity_ids)
-        keys, self.relation_order = torch.sort(self.relations, stable=True)
-        self.relation_bounds = torch.searchsorted(keys, self.relation_ids)
+    def sort(self, side: int) -> None:
+        """The draw's places by the entity, and by the relation, that stands there."""
+        self.draws[side].sort()
 
     def pass_rows(self, side: int) -> None:
         """Loss, and all derivatives that belong to one triple."""
-        settings, tables, batch, count = self.settings, self.tables, self.sampler.batch, self.settings.negatives
+        settings, tables, draw = self.settings, self.tables, self.draws[side]
+        batch, count = self.sampler.batch, settings.negatives
         _rows[(batch,)](
-            tables.entities, tables.relations, self.anchors, self.relations, self.batch_weight, self.ids,
+            tables.entities, tables.relations, draw.anchors, draw.relations, draw.weight, draw.ids,
             self.points, self.relation_gradients, self.coefficients, self.losses,
             settings.margin, settings.temperature, math.pi / settings.initial_range, len(tables.entities), batch,
             COUNT=count, COUNT_BLOCK=triton.next_power_of_2(count), BATCH_BLOCK=triton.next_power_of_2(batch),
             TILE=self.tuning.row_tile, CORRUPTS_HEAD=side == 1, num_warps=self.tuning.row_warps, **self._shape,
         )  # fmt: skip
 
-    def pass_entities(self) -> None:
+    def pass_entities(self, side: int) -> None:
         """Gradients of entities and their update."""
-        tables = self.tables
+        tables, draw = self.tables, self.draws[side]
         _entities[(len(tables.entities),)](
             tables.entities, tables.entities_mean, tables.entities_square, self.points, self.coefficients,
-            self.order, self.bounds, self.updates, self.rate, self.settings.l2, self.sampler.batch,
+            draw.order, draw.bounds, self.updates, self.rate, self.settings.l2, self.sampler.batch,
             COLUMNS=self.settings.negatives + 2, TILE=self.tuning.entity_tile, num_warps=self.tuning.entity_warps,
             **self._shape,
         )  # fmt: skip
 
-    def pass_relations(self) -> None:
+    def pass_relations(self, side: int) -> None:
         """Gradients of relations and their update."""
-        tables, dim = self.tables, self.settings.dim
+        tables, draw, dim = self.tables, self.draws[side], self.settings.dim
         block = min(256, triton.next_power_of_2(dim))
         _relations[(len(tables.relations), triton.cdiv(dim, block))](
             tables.relations, tables.relations_mean, tables.relations_square, self.relation_gradients,
-            self.relation_order, self.relation_bounds, self.updates, self.rate, self.settings.l2,
+            draw.relation_order, draw.relation_bounds, self.updates, self.rate, self.settings.l2,
             DIM=dim, BLOCK=block, TILE=8, num_warps=4,
         )  # fmt: skip
 
 
-def _gap(geometry: Geometry) -> int:
+def gap_kind(geometry: Geometry) -> int:
+    """How the geometry's gap is summed up."""
     if geometry.norm == 2:
         return int(EUCLIDEAN.value)
     return int((SUM_OF_MODULI if isinstance(geometry, RotatE) else SUM_OF_SIZES).value)

@@ -1,0 +1,124 @@
+"""Ranking on a GPU: counts of nearer entities, without a table of distances.
+
+Both tables are turned so that a coordinate's values lie side by side. A program holds the running distances of some
+queries to some entities in registers, goes over the coordinates, and at the end compares and counts. Distances of
+single pairs (the answers, and the true answers that do not count) are summed in the same order: ties are ties.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ookg.embedding import Embedding
+from ookg.kernels.gpu import EUCLIDEAN, SUM_OF_MODULI, SUM_OF_SIZES, gap_kind
+from ookg.statistics import IntArray
+
+QUERIES, ENTITIES, PAIRS = 32, 128, 256  # what a program holds
+
+
+@triton.jit
+def _added(total, dx, dy, GAP: tl.constexpr):
+    if GAP == SUM_OF_SIZES:
+        total += tl.abs(dx)
+    elif GAP == EUCLIDEAN:
+        total += dx * dx
+    else:
+        total += tl.sqrt(dx * dx + dy * dy)
+    return total
+
+
+@triton.jit
+def _count(
+    points_ptr, table_ptr, own_ptr, better_ptr, equal_ptr, num_queries, num_entities,
+    DIM: tl.constexpr, GAP: tl.constexpr, Q: tl.constexpr, E: tl.constexpr,
+):  # fmt: skip
+    """For some queries and some entities: how many entities are nearer than the own distance, and how many as near."""
+    query = tl.program_id(0) * Q + tl.arange(0, Q)
+    entity = tl.program_id(1) * E + tl.arange(0, E)
+    has_query, has_entity = query < num_queries, entity < num_entities
+    total = tl.zeros([Q, E], tl.float32)
+    for k in range(DIM):
+        x = tl.load(points_ptr + k * num_queries + query, mask=has_query, other=0.0)
+        dx = x[:, None] - tl.load(table_ptr + k * num_entities + entity, mask=has_entity, other=0.0)[None, :]
+        dy = dx
+        if GAP == SUM_OF_MODULI:
+            y = tl.load(points_ptr + (k + DIM) * num_queries + query, mask=has_query, other=0.0)
+            dy = (
+                y[:, None] - tl.load(table_ptr + (k + DIM) * num_entities + entity, mask=has_entity, other=0.0)[None, :]
+            )
+        total = _added(total, dx, dy, GAP)
+    own = tl.load(own_ptr + query, mask=has_query, other=0.0)[:, None]
+    counted = has_query[:, None] & has_entity[None, :]
+    better = tl.sum((counted & (total < own)).to(tl.int32), axis=1)
+    equal = tl.sum((counted & (total == own)).to(tl.int32), axis=1)
+    tl.atomic_add(better_ptr + query, better, mask=has_query)
+    tl.atomic_add(equal_ptr + query, equal, mask=has_query)
+
+
+@triton.jit
+def _pair(
+    points_ptr, table_ptr, query_ptr, entity_ptr, out_ptr, num_pairs, num_queries, num_entities,
+    DIM: tl.constexpr, GAP: tl.constexpr, P: tl.constexpr,
+):  # fmt: skip
+    """The distances of (query, entity) pairs (their squares if Euclidean)."""
+    pair = tl.program_id(0) * P + tl.arange(0, P)
+    live = pair < num_pairs
+    query = tl.load(query_ptr + pair, mask=live, other=0)
+    entity = tl.load(entity_ptr + pair, mask=live, other=0)
+    total = tl.zeros([P], tl.float32)
+    for k in range(DIM):
+        dx = tl.load(points_ptr + k * num_queries + query) - tl.load(table_ptr + k * num_entities + entity)
+        dy = dx
+        if GAP == SUM_OF_MODULI:
+            y = tl.load(points_ptr + (k + DIM) * num_queries + query)
+            dy = y - tl.load(table_ptr + (k + DIM) * num_entities + entity)
+        total = _added(total, dx, dy, GAP)
+    tl.store(out_ptr + pair, total, mask=live)
+
+
+def rank_counts(
+    embedding: Embedding, points: Tensor, answers: IntArray, others: tuple[IntArray, IntArray]
+) -> tuple[IntArray, IntArray]:
+    """`filtered_rank_counts` on the GPU: how many entities are nearer than each query's answer, and how many as near.
+
+    others: (query, entity) pairs that do not count, without repetition; a query's answer may be among them
+    """
+    device, size = embedding.device, len(answers)
+    turned, table = points.float().T.contiguous(), embedding.entities.float().T.contiguous()
+    geometry = embedding.geometry
+    gap = gap_kind(geometry)
+    # A Euclidean gap is a sum over all stored numbers, a sum of moduli over half as many pairs.
+    dim = geometry.dim if gap == SUM_OF_MODULI.value else geometry.entity_width
+
+    def pair_distances(query: Tensor, entity: Tensor) -> Tensor:
+        found = torch.empty(len(query), device=device)
+        if len(query):
+            grid = (triton.cdiv(len(query), PAIRS),)
+            _pair[grid](
+                turned, table, query, entity, found, len(query), size, embedding.num_entities,
+                DIM=dim, GAP=gap, P=PAIRS,
+            )  # fmt: skip
+        return found
+
+    asked = torch.from_numpy(answers).to(device)
+    own = pair_distances(torch.arange(size, device=device), asked)
+    counts = torch.zeros(2, size, dtype=torch.int32, device=device)
+    grid = (triton.cdiv(size, QUERIES), triton.cdiv(embedding.num_entities, ENTITIES))
+    _count[grid](
+        turned, table, own, counts[0], counts[1], size, embedding.num_entities,
+        DIM=dim, GAP=gap, Q=QUERIES, E=ENTITIES,
+    )  # fmt: skip
+    # Take back what does not count: the other true answers, and each answer itself.
+    query, entity = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in others)
+    other = entity != asked[query]
+    query, entity = query[other], entity[other]
+    distance = pair_distances(query, entity)
+    counts[0].index_add_(0, query, -(distance < own[query]).int())
+    counts[1].index_add_(0, query, -(distance == own[query]).int())
+    counts[1] -= 1
+    better, equal = counts.long().cpu().numpy()
+    return better, equal
