@@ -34,7 +34,7 @@ def test_the_language_is_right(films: Model, film: tour.NewFilm, language: str) 
 
 def test_the_tour_shows_answers_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     output = io.StringIO()
-    tour.tour(console=Console(file=output, width=100))
+    tour.tour(0, Console(file=output, width=100))
     text = output.getvalue()
     for part in ("TENET", "English", "directed_by Christopher Nolan", "why", "Parasite", "Ponyo", "Volver"):
         assert part in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -100,6 +101,8 @@ def train(
     run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
     if resume and not overwrite:
         run.resume()
+    if progress:
+        _say_what_is_used(trainer)
     begun, first = time.monotonic(), trainer.step_number
     if progress:
         with Progress(f"training {settings.model}", settings.steps, start=first) as report:
@@ -111,6 +114,15 @@ def train(
         model.save(storage.directory)
         storage.state_path.unlink(missing_ok=True)
     return model
+
+
+def _say_what_is_used(trainer: Trainer) -> None:
+    """Compile before the clock of the progress starts, and say so where it takes long."""
+    seconds = trainer.prepare()
+    if seconds > 1:
+        print(f"compiled the {trainer.take_step.name} kernels in {seconds:.1f} s", file=sys.stderr)
+    if trainer.note:
+        print(f"note: {trainer.note}", file=sys.stderr)
 
 
 def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,20 @@ class GraphStatistics:
         change = after.T @ after - before.T @ before
         return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
 
+    @cached_property
+    def _lookup(self) -> tuple[IntArray, FloatArray]:
+        """The co-occurrence as sorted keys (relation · relations + other) and their counts."""
+        pairs = self.cooccurrence.tocoo()
+        keys = pairs.coords[0].astype(np.int64) * pairs.shape[0] + pairs.coords[1]
+        order = np.argsort(keys)
+        return keys[order], pairs.data[order].astype(np.float64)
+
     def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
         """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
-        both = np.asarray(self.cooccurrence[relation, query], dtype=np.float64).ravel()
+        keys, counts = self._lookup
+        wanted = relation * self.cooccurrence.shape[0] + query
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        both = np.where(keys[place] == wanted, counts[place], 0.0)
         having = np.asarray(self.cooccurrence.diagonal(), dtype=np.float64)
         having[having == 0] = np.inf  # a relation that nothing has co-occurs with nothing
         result: FloatArray = both / having[query] + both / having[relation]

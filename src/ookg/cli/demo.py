@@ -10,11 +10,19 @@ SUMMARY = "a film graph, and four films that are new to it"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (0)")
+    parser.add_argument("--svg", metavar="FILE", help="also write what is shown as a picture")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the tour."""
-    from ookg.demo.tour import tour
+    from rich.console import Console
 
-    tour(arguments.seed)
+    from ookg.demo.tour import tour
+    from ookg.files import atomic_write
+
+    console = Console(highlight=False, record=arguments.svg is not None, width=100 if arguments.svg else None)
+    tour(arguments.seed, console)
+    if arguments.svg:
+        with atomic_write(arguments.svg) as temporary:
+            console.save_svg(str(temporary), title="ookg demo")
     return 0

@@ -62,9 +62,8 @@ def train_on_films(seed: int = 0, progress: bool = False) -> Model:
     return train(film_graph(), SETTINGS.changed({"seed": seed}), device="cpu", progress=progress)
 
 
-def tour(seed: int = 0, console: Console | None = None) -> None:
-    """Show all of it on the terminal."""
-    console = console or Console(highlight=False)
+def tour(seed: int, console: Console) -> None:
+    """Show all of it on the console."""
     graph = film_graph()
     sizes = f"{len(graph):,} triples about {len(graph.entities):,} films, people, genres, languages and countries"
     console.print(Text.assemble(("1  A graph. ", "bold"), sizes))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -49,18 +49,10 @@ class Newcomers:
 
         NaN for a newcomer without a usable neighbour: there is no vector for it, and none is made up.
         """
-        embedding = self.embedding
-        width = embedding.geometry.entity_width
-        found = torch.full((len(newcomers), width), torch.nan, device=embedding.device, dtype=embedding.entities.dtype)
-        for start, end in self._chunks(newcomers, CHUNK_NUMBERS // width):
-            chunk = newcomers[start:end]
-            rows, place = self.support.rows_of(chunk)
-            weights = self.row_weights(chunk, None if queries is None else queries[start:end])
-            weighted = candidates(embedding, self.support, rows) * torch.from_numpy(weights).to(found)[:, None]
-            sums = torch.zeros(len(chunk), width, device=found.device, dtype=found.dtype)
-            sums.index_add_(0, torch.from_numpy(place).to(found.device), weighted)
-            has_any = torch.from_numpy(self.representable[chunk]).to(found.device)
-            found[start:end][has_any] = sums[has_any]
+        rows, place = self.support.rows_of(newcomers)
+        weights = self.row_weights(newcomers, queries)
+        found = _fastest_sums(self.embedding)(self.embedding, self.support, rows, place, weights, len(newcomers))
+        found[torch.from_numpy(~self.representable[newcomers]).to(found.device)] = torch.nan
         return found
 
     def entity_vectors(self, entities: IntArray, relations: IntArray) -> Tensor:
@@ -105,15 +97,43 @@ class Newcomers:
         weights = self.weights.weights(self.support, rows, asked, self.graph)
         return normalised(weights, place, len(newcomers))
 
-    def _chunks(self, newcomers: IntArray, most_rows: int) -> list[tuple[int, int]]:
-        """Cut the newcomers into runs of about `most_rows` candidates, at least one newcomer each."""
-        if not len(newcomers):
-            return []
-        ends = np.cumsum(self.support.counts[newcomers])
-        number = (ends - 1) // max(1, most_rows)
-        cuts = np.flatnonzero(np.diff(number)) + 1
-        bounds = [0, *cuts.tolist(), len(newcomers)]
-        return list(pairwise(bounds))
+
+Sums = Callable[[Embedding, Support, IntArray, IntArray, FloatArray, int], Tensor]
+
+
+def _fastest_sums(embedding: Embedding) -> Sums:
+    """The fastest weighted sums that this machine has for the embedding."""
+    if embedding.entities.is_cuda or embedding.entities.dtype != torch.float32:
+        return reference_sums
+    try:
+        from ookg.kernels.cpu_newcomers import weighted_candidates
+    except ImportError:
+        return reference_sums
+
+    def sums(
+        embedding: Embedding, support: Support, rows: IntArray, place: IntArray, weights: FloatArray, size: int
+    ) -> Tensor:
+        tables = embedding.entities.numpy(), embedding.relations.numpy()
+        return torch.from_numpy(weighted_candidates(embedding.geometry, tables, support, rows, place, weights, size))
+
+    return sums
+
+
+def reference_sums(
+    embedding: Embedding, support: Support, rows: IntArray, place: IntArray, weights: FloatArray, size: int
+) -> Tensor:
+    """Σ w · candidate over the rows of each of `size` groups, (size, entity_width), in plain PyTorch.
+
+    rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,)
+    """
+    device, width = embedding.device, embedding.geometry.entity_width
+    found = torch.zeros(size, width, device=device, dtype=embedding.entities.dtype)
+    step = max(1, CHUNK_NUMBERS // width)
+    for start in range(0, len(rows), step):
+        chunk = slice(start, start + step)
+        weighted = candidates(embedding, support, rows[chunk]) * torch.from_numpy(weights[chunk]).to(found)[:, None]
+        found.index_add_(0, torch.from_numpy(place[chunk]).to(device), weighted)
+    return found
 
 
 @dataclass(frozen=True)

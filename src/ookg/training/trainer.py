@@ -25,6 +25,11 @@ class Trainer:
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
         self.step_number = 0
 
+    def prepare(self) -> float:
+        """Compile what the steps need, without taking one; return the seconds it took."""
+        prepare = getattr(self.take_step, "prepare", None)
+        return float(prepare()) if prepare is not None else 0.0
+
     def step(self) -> Tensor:
         """Take one step; return its loss (without the L2 term), not yet read from the device."""
         if self.step_number in self.settings.drop_steps:

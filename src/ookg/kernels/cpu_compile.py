@@ -1,0 +1,109 @@
+"""What the compiled CPU kernels share: how they are compiled, and the three kinds of gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from ookg.models import Geometry
+
+Array = np.ndarray[Any, Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Sums may be taken in any order (that makes them vectors); NaN and infinity keep their meaning.
+FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+
+LINE = 64  # bytes of a cache line
+
+# Kinds of gap: Σ|x - y|, √Σ(x - y)², and the sum of complex moduli.
+ABSOLUTE, EUCLIDEAN, MODULI = 0, 1, 2
+
+# The smallest normal float32: a square below it counts as this, so that 0 / √(it) is 0 and not NaN.
+TINY = np.float32(1.1754944e-38)
+
+
+# Only the loops that say so run in parallel; looking for more makes compiling slow.
+PARALLEL = dict.fromkeys(("comprehension", "reduction", "setitem", "numpy", "stencil", "fusion"), False) | {
+    "prange": True
+}
+
+
+def compiled(*, parallel: bool = False, leaf: bool = False) -> Callable[[Function], Function]:
+    """Numba's decorator with the project's options, keeping the function's type.
+
+    leaf: a function for inner loops, that makes no arrays but views. It is inlined, and without reference counts: their
+    atomic updates would cost more than the work.
+    """
+    options: dict[str, Any] = {"fastmath": FASTMATH, "cache": True, "nogil": True, "error_model": "numpy"}
+    if leaf:
+        options |= {"forceinline": True, "_nrt": False}
+    decorator: Any = numba.njit(parallel=PARALLEL if parallel else False, **options)
+
+    def decorate(function: Function) -> Function:
+        return cast(Function, decorator(function))
+
+    return decorate
+
+
+def gap_kind(geometry: Geometry) -> int:
+    """The kind of a geometry's gap."""
+    if geometry.norm == 2:
+        return EUCLIDEAN  # RotatE's too: the length of the whole complex vector
+    return MODULI if geometry.name == "rotate" else ABSOLUTE
+
+
+@compiled(leaf=True)
+def slice_gap(points: Array, point: int, table: Array, row: int, kind: int, first: int, last: int) -> Any:
+    """What the coordinates from first to last (-1: all) add to the gap of two rows, to its square if Euclidean."""
+    total = np.float32(0)
+    if kind == MODULI:
+        dim = points.shape[1] // 2
+        end = dim if last < 0 else last
+        x, y = points[point, first:end], table[row, first:end]
+        u, v = points[point, dim + first : dim + end], table[row, dim + first : dim + end]
+        for k in range(len(x)):
+            real, imaginary = x[k] - y[k], u[k] - v[k]
+            total += np.sqrt(real * real + imaginary * imaginary)
+        return total
+    end = points.shape[1] if last < 0 else last
+    x, y = points[point, first:end], table[row, first:end]
+    if kind == ABSOLUTE:
+        for k in range(len(x)):
+            total += abs(x[k] - y[k])
+    else:
+        for k in range(len(x)):
+            difference = x[k] - y[k]
+            total += difference * difference
+    return total
+
+
+def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:
+    """Ask memory for a row of a C-contiguous table, without waiting for it."""
+    del typing_context, row
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer, number, index = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        )
+        options = [ir.Constant(number, value) for value in (0, 3, 1)]  # to read, into all caches, data
+        width = builder.extract_value(array.strides, 0)
+        start = builder.gep(builder.bitcast(array.data, pointer), [builder.mul(arguments[1], width)])
+        lines = builder.udiv(builder.add(width, ir.Constant(index, LINE - 1)), ir.Constant(index, LINE))
+        with cgutils.for_range(builder, lines) as loop:
+            builder.call(prefetch, [builder.gep(start, [builder.mul(loop.index, ir.Constant(index, LINE))]), *options])
+        # A row that does not start with a line may end in one more.
+        builder.call(prefetch, [builder.gep(start, [builder.sub(width, ir.Constant(index, 1))]), *options])
+        return context.get_dummy_value()
+
+    return types.void(table, types.intp), generate
+
+
+prefetch_row: Callable[[Any, Any], None] = intrinsic(_prefetch_row)

@@ -1,0 +1,108 @@
+"""Vectors for new entities in bulk, on the CPU: gather, solve and weighted sum in one pass over the known vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import prange
+
+from ookg.kernels.cpu_compile import compiled, prefetch_row
+from ookg.models import Geometry
+
+if TYPE_CHECKING:
+    from ookg.newcomers.support import Support
+
+Array = np.ndarray[Any, Any]
+
+GROUPS = 256  # groups a task
+AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on
+
+
+def weighted_candidates(
+    geometry: Geometry,
+    tables: tuple[Array, Array],
+    support: Support,
+    rows: Array,
+    place: Array,
+    weights: Array,
+    num_groups: int,
+) -> Array:
+    """Σ w · candidate over the rows of each group, (num_groups, entity_width); 0 for a group without rows.
+
+    tables: the entities' and the relations' vectors, C-contiguous; the entities' may be a memory-mapped file
+    rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,) as they are, not normalised here
+    """
+    entities, relations = tables
+    if geometry.name == "rotate":
+        turns = np.stack([np.cos(relations), np.sin(relations)])
+    else:
+        turns = np.ascontiguousarray(relations)[None]
+    found = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
+    offsets = np.searchsorted(place, np.arange(num_groups + 1))
+    _sum_groups(
+        np.asarray(entities),
+        turns,
+        (support.neighbor, support.relation, support.is_head),
+        rows,
+        weights,
+        offsets,
+        found,
+    )
+    return found
+
+
+@compiled(leaf=True)
+def _add_candidate(vector: Array, turns: Array, relation: int, is_head: bool, weight: Any, total: Array) -> None:
+    """Add weight · solve_head or solve_tail to the total."""
+    if turns.shape[0] == 1:
+        translation = turns[0, relation]
+        signed = -weight if is_head else weight
+        for k in range(len(total)):
+            total[k] += weight * vector[k] + signed * translation[k]
+    else:
+        cosine, sine = turns[0, relation], turns[1, relation]
+        dim = len(cosine)
+        other_vector, other_total = vector[dim:], total[dim:]
+        signed = -weight if is_head else weight
+        for k in range(dim):
+            c, s = weight * cosine[k], signed * sine[k]
+            real, imaginary = vector[k], other_vector[k]
+            total[k] += real * c - imaginary * s
+            other_total[k] += real * s + imaginary * c
+
+
+@compiled(leaf=True)
+def _sum_group(
+    entities: Array,
+    turns: Array,
+    support: tuple[Array, Array, Array],
+    rows: Array,
+    weights: Array,
+    first: int,
+    last: int,
+    total: Array,
+) -> None:
+    neighbor, relation, is_head = support
+    for k in range(len(total)):
+        total[k] = 0
+    for number in range(first, last):
+        prefetch_row(entities, neighbor[rows[min(number + AHEAD, len(rows) - 1)]])
+        row, weight = rows[number], np.float32(weights[number])
+        _add_candidate(entities[neighbor[row]], turns, relation[row], is_head[row], weight, total)
+
+
+@compiled(parallel=True)
+def _sum_groups(
+    entities: Array,
+    turns: Array,
+    support: tuple[Array, Array, Array],
+    rows: Array,
+    weights: Array,
+    offsets: Array,
+    found: Array,
+) -> None:
+    """support: neighbor, relation and is_head by row; offsets: (groups + 1,) where each group's rows start"""
+    for task in prange(-(-len(found) // GROUPS)):
+        for group in range(task * GROUPS, min(len(found), (task + 1) * GROUPS)):
+            _sum_group(entities, turns, support, rows, weights, offsets[group], offsets[group + 1], found[group])

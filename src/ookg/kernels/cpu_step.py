@@ -1,0 +1,374 @@
+"""The parts of a training step, compiled for the CPU.
+
+A step compares each row's point (where the answer should be) with the row's negatives and its answer. These pairs are
+sorted by entity: an entity's vector stays in the first-level cache while the points, a table far smaller than that of
+the entities, are passed by; and its gradient is summed up in one place, so that nothing races. No (batch, negatives,
+dim) numbers are ever stored.
+
+The result does not depend on the number of threads: work is cut by the shapes alone, and each sum has one owner.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, TINY, compiled, slice_gap
+from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
+from ookg.training import randomness
+from ookg.training.sampling import ATTEMPTS
+
+Array = np.ndarray[Any, Any]
+
+TASKS = 64  # parts of a loop whose results do not depend on how it is cut
+
+GOLDEN, FIRST, SECOND = np.uint64(randomness.GOLDEN), np.uint64(randomness.FIRST), np.uint64(randomness.SECOND)
+
+
+# Negatives.
+
+
+@compiled(leaf=True)
+def _draw(start: Any, counter: Any) -> Any:
+    value = counter * GOLDEN + (start + GOLDEN)
+    value = (value ^ (value >> np.uint64(30))) * FIRST
+    value = (value ^ (value >> np.uint64(27))) * SECOND
+    return value ^ (value >> np.uint64(31))
+
+
+@compiled(parallel=True)
+def draw_negatives(start: Any, queries: Array, keys: Array, num_entities: int, ids: Array) -> Array:
+    """`Sampler.negatives`, written to ids (batch, negatives); returns (batch, negatives) whether each is usable.
+
+    queries: (batch,) a number for what of the triple is kept; keys: sorted, query · num_entities + answer of each true
+    triple
+    """
+    batch, negatives = ids.shape
+    usable = np.empty((batch, negatives), dtype=np.bool_)
+    for task in prange(TASKS):
+        is_true = np.zeros(num_entities, dtype=np.bool_)
+        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
+            base = queries[row] * num_entities
+            first = np.searchsorted(keys, base)
+            last = first
+            while last < len(keys) and keys[last] < base + num_entities:
+                is_true[keys[last] - base] = True
+                last += 1
+            for number in range(negatives):
+                counter = np.uint64((row * negatives + number) * ATTEMPTS)
+                entity = np.int64(0)
+                for attempt in range(ATTEMPTS):
+                    drawn = _draw(start, counter + np.uint64(attempt)) >> np.uint64(32)
+                    entity = np.int64((drawn * np.uint64(num_entities)) >> np.uint64(32))
+                    if not is_true[entity]:
+                        break
+                ids[row, number] = entity
+                usable[row, number] = not is_true[entity]
+            for place in range(first, last):
+                is_true[keys[place] - base] = False
+    return usable
+
+
+# Order: pairs by entity, rows by entity and relation.
+
+
+@compiled()
+def group_rows(ids: Array, size: int) -> tuple[Array, Array]:
+    """offsets (size + 1,) and order: the rows whose id is n are order[offsets[n]:offsets[n + 1]], ascending."""
+    # Counted two places up: the second pass moves each start to its end, which is the next one's start.
+    offsets = np.zeros(size + 2, dtype=np.int64)
+    for row in range(len(ids)):
+        offsets[ids[row] + 2] += 1
+    for number in range(2, size + 2):
+        offsets[number] += offsets[number - 1]
+    order = np.empty(len(ids), dtype=np.int32)
+    for row in range(len(ids)):
+        place = offsets[ids[row] + 1]
+        order[place] = row
+        offsets[ids[row] + 1] = place + 1
+    return offsets[:-1], order
+
+
+@compiled()
+def sort_pairs(ids: Array, usable: Array, answers: Array, offsets: Array, pairs: Array, rank: Array) -> None:
+    """Sort the pairs by entity, skipping unusable negatives.
+
+    offsets: (entities + 2,) out, where each entity's pairs start, and the end twice
+    pairs: (2, batch · (negatives + 1)) out, a pair's row and its slot, counted in a (batch, negatives + 1) table whose
+        last column is the answer
+    rank: (entities,) out, the entity's place among those that have a pair, -1 for none
+    """
+    batch, negatives = ids.shape
+    offsets[:] = 0
+    for row in range(batch):
+        for number in range(negatives):
+            if usable[row, number]:
+                offsets[ids[row, number] + 2] += 1
+        offsets[answers[row] + 2] += 1
+    touched = 0
+    for entity in range(len(rank)):
+        rank[entity] = -1
+        if offsets[entity + 2] > 0:
+            rank[entity] = touched
+            touched += 1
+        offsets[entity + 2] += offsets[entity + 1]
+    for row in range(batch):
+        slot = row * (negatives + 1)
+        for number in range(negatives):
+            if usable[row, number]:
+                place = offsets[ids[row, number] + 1]
+                pairs[0, place], pairs[1, place] = row, slot + number
+                offsets[ids[row, number] + 1] = place + 1
+        place = offsets[answers[row] + 1]
+        pairs[0, place], pairs[1, place] = row, slot + negatives
+        offsets[answers[row] + 1] = place + 1
+
+
+@compiled()
+def _equal_parts(offsets: Array, parts: int) -> Array:
+    """(parts + 1,) entities that cut the pairs into about equal parts."""
+    entities = len(offsets) - 2
+    cuts = np.zeros(parts + 1, dtype=np.int64)
+    for part in range(1, parts):
+        cuts[part] = np.searchsorted(offsets[:-1], offsets[entities] * part // parts)
+    cuts[parts] = entities
+    return cuts
+
+
+# Forward.
+
+
+@compiled(parallel=True)
+def solve_points(entities: Array, sources: Array, turns: Array, points: Array) -> None:
+    """Where each row's answer should be, (batch, entity_width) out.
+
+    sources: (batch,) the known ends; turns: (1, batch, dim) the translations that lead to the other ends, or
+    (2, batch, dim) cos and sin of the rotations
+    """
+    dim = turns.shape[2]
+    for row in prange(len(sources)):
+        source = sources[row]
+        if turns.shape[0] == 1:
+            for k in range(dim):
+                points[row, k] = entities[source, k] + turns[0, row, k]
+        else:
+            for k in range(dim):
+                real, imaginary = entities[source, k], entities[source, dim + k]
+                points[row, k] = real * turns[0, row, k] - imaginary * turns[1, row, k]
+                points[row, dim + k] = real * turns[1, row, k] + imaginary * turns[0, row, k]
+
+
+@compiled(parallel=True)
+def pair_gaps(entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array) -> None:
+    """The gap of each pair, to gaps (batch · (negatives + 1),) by slot; unusable slots are left alone."""
+    cuts = _equal_parts(offsets, TASKS)
+    for task in prange(TASKS):
+        for entity in range(cuts[task], cuts[task + 1]):
+            for pair in range(offsets[entity], offsets[entity + 1]):
+                total = slice_gap(points, pairs[0, pair], entities, entity, kind, 0, -1)
+                gaps[pairs[1, pair]] = np.sqrt(total) if kind == EUCLIDEAN else total
+
+
+# The loss and its derivatives.
+
+
+@compiled(parallel=True)
+def row_losses(
+    gaps: Array, usable: Array, share: Array, margin: float, temperature: float, kind: int, slopes: Array
+) -> Array:
+    """Each row's part of the self-adversarial loss, (batch,).
+
+    gaps: (batch · (negatives + 1),) D by slot; share: (batch,) w / Σw / 2
+    slopes: (batch · (negatives + 1),) out, dL/dD by slot; dL/dD / D for the Euclidean gap (0 where D is 0), whose
+        gradient is (x - y) / D
+    """
+    batch, negatives = usable.shape
+    losses = np.empty(batch, dtype=np.float32)
+    one, zero, gamma, alpha = np.float32(1), np.float32(0), np.float32(margin), np.float32(temperature)
+    for row in prange(batch):
+        slot = row * (negatives + 1)
+        nearest = np.float32(np.inf)
+        for number in range(negatives):
+            if usable[row, number]:
+                nearest = min(nearest, gaps[slot + number])
+        total = zero
+        for number in range(negatives):
+            weight = math.exp(alpha * (nearest - gaps[slot + number])) if usable[row, number] else zero
+            slopes[slot + number] = weight  # to be normalised
+            total += weight
+        loss = zero
+        for number in range(negatives):
+            if slopes[slot + number] == zero:
+                continue
+            probability = slopes[slot + number] / total
+            beyond = gaps[slot + number] - gamma
+            small = math.exp(-abs(beyond))
+            # -log σ(x) = max(-x, 0) + log(1 + exp(-|x|)), and σ(-x) from the same exponential
+            loss += probability * (max(-beyond, zero) + math.log1p(small))
+            slopes[slot + number] = -share[row] * probability * (small if beyond > zero else one) / (one + small)
+        beyond = gaps[slot + negatives] - gamma
+        small = math.exp(-abs(beyond))
+        loss += max(beyond, zero) + math.log1p(small)
+        slopes[slot + negatives] = share[row] * (one if beyond > zero else small) / (one + small)
+        losses[row] = share[row] * loss
+        if kind == EUCLIDEAN:
+            for place in range(slot, slot + negatives + 1):
+                slopes[place] = slopes[place] / gaps[place] if slopes[place] != zero and gaps[place] > zero else zero
+    return losses
+
+
+# Backward.
+
+
+@compiled(leaf=True)
+def _add_gradient(
+    points: Array, row: int, entities: Array, entity: int, slope: Any, kind: int, own: Array, rest: Array
+) -> None:
+    """Add slope · d gap(point, vector) / d point to `rest`, the point's gradient, and take it from `own`."""
+    point, vector = points[row], entities[entity]
+    zero = np.float32(0)
+    if kind == ABSOLUTE:
+        for k in range(len(point)):
+            difference = point[k] - vector[k]
+            gradient = slope if difference > zero else (-slope if difference < zero else zero)
+            own[k] -= gradient
+            rest[k] += gradient
+    elif kind == EUCLIDEAN:
+        for k in range(len(point)):
+            gradient = slope * (point[k] - vector[k])
+            own[k] -= gradient
+            rest[k] += gradient
+    else:
+        dim = len(point) // 2
+        other_point, other_vector, other_own, other_rest = point[dim:], vector[dim:], own[dim:], rest[dim:]
+        for k in range(dim):
+            real, imaginary = point[k] - vector[k], other_point[k] - other_vector[k]
+            factor = slope / np.sqrt(max(real * real + imaginary * imaginary, TINY))
+            own[k] -= factor * real
+            other_own[k] -= factor * imaginary
+            rest[k] += factor * real
+            other_rest[k] += factor * imaginary
+
+
+@compiled(leaf=True)
+def _add_entity_gradients(
+    entities: Array,
+    entity: int,
+    points: Array,
+    offsets: Array,
+    pairs: Array,
+    slopes: Array,
+    kind: int,
+    own: Array,
+    rest: Array,
+) -> None:
+    """Set the gradient of one entity, `own`; add to those of its pairs' points, `rest` (batch, entity_width)."""
+    zero = np.float32(0)
+    for k in range(len(own)):
+        own[k] = zero
+    for pair in range(offsets[entity], offsets[entity + 1]):
+        row, slot = pairs[0, pair], pairs[1, pair]
+        if slopes[slot] != zero:
+            _add_gradient(points, row, entities, entity, slopes[slot], kind, own, rest[row])
+
+
+@compiled(parallel=True)
+def pair_gradients(
+    entities: Array,
+    points: Array,
+    offsets: Array,
+    pairs: Array,
+    slopes: Array,
+    kind: int,
+    own: Array,
+    rest: Array,
+) -> None:
+    """Gradients of the pairs' entities and points.
+
+    slopes: by slot, from row_losses
+    own: (touched entities, entity_width) out, by the entity's rank
+    rest: (parts, batch, entity_width) out, the points' gradients in parts to be added up
+    """
+    parts = len(rest)
+    cuts = _equal_parts(offsets, parts)
+    ranks = np.zeros(parts + 1, dtype=np.int64)
+    for part in range(parts):
+        ranks[part + 1] = ranks[part]
+        for entity in range(cuts[part], cuts[part + 1]):
+            ranks[part + 1] += offsets[entity + 1] > offsets[entity]
+    for part in prange(parts):
+        rest[part] = np.float32(0)
+        rank = ranks[part]
+        for entity in range(cuts[part], cuts[part + 1]):
+            if offsets[entity] == offsets[entity + 1]:
+                continue
+            _add_entity_gradients(entities, entity, points, offsets, pairs, slopes, kind, own[rank], rest[part])
+            rank += 1
+
+
+@compiled(parallel=True)
+def chain_points(points: Array, rest: Array, turns: Array, slope: float, source: Array, relation: Array) -> None:
+    """From the points' gradients to those of the known ends and the relation parameters, by row.
+
+    turns: as for solve_points; slope: the derivative of a translation or phase by its parameter
+    source: (batch, entity_width) out; relation: (batch, relation_width) out
+    """
+    parts, dim, factor = len(rest), turns.shape[2], np.float32(slope)
+    for row in prange(len(source)):
+        for k in range(source.shape[1]):
+            source[row, k] = rest[0, row, k]
+        for part in range(1, parts):
+            for k in range(source.shape[1]):
+                source[row, k] += rest[part, row, k]
+        if turns.shape[0] == 1:
+            for k in range(dim):
+                relation[row, k] = factor * source[row, k]
+        else:
+            for k in range(dim):
+                real, imaginary = source[row, k], source[row, dim + k]
+                relation[row, k] = factor * (imaginary * points[row, k] - real * points[row, dim + k])
+                source[row, k] = real * turns[0, row, k] + imaginary * turns[1, row, k]
+                source[row, dim + k] = imaginary * turns[0, row, k] - real * turns[1, row, k]
+
+
+# Adam.
+
+
+@compiled(parallel=True)
+def adam_rows(
+    table: Array,
+    mean: Array,
+    square: Array,
+    own: Array,
+    rank: Array,
+    rows: Array,
+    offsets: Array,
+    order: Array,
+    factors: tuple[float, float, float],
+) -> None:
+    """Adam with L2 in place, on every row of a table.
+
+    A row's gradient is own[rank] where rank is not -1, plus the sum of rows[order[offsets[row]:offsets[row + 1]]].
+    factors: 2 · l2, rate / (1 - β₁ᵗ), 1 / (1 - β₂ᵗ)
+    """
+    decay, rate, correction = np.float32(factors[0]), np.float32(factors[1]), np.float32(factors[2])
+    first, second, epsilon = np.float32(FIRST_DECAY), np.float32(SECOND_DECAY), np.float32(EPSILON)
+    first_rest, second_rest = np.float32(1 - FIRST_DECAY), np.float32(1 - SECOND_DECAY)
+    width = table.shape[1]
+    for task in prange(TASKS):
+        gradient = np.zeros(width, dtype=np.float32)
+        for row in range(len(table) * task // TASKS, len(table) * (task + 1) // TASKS):
+            for k in range(width):
+                gradient[k] = own[rank[row], k] if rank[row] >= 0 else np.float32(0)
+            for place in range(offsets[row], offsets[row + 1]):
+                for k in range(width):
+                    gradient[k] += rows[order[place], k]
+            for k in range(width):
+                g = gradient[k] + decay * table[row, k]
+                m = first * mean[row, k] + first_rest * g
+                v = second * square[row, k] + second_rest * (g * g)
+                mean[row, k], square[row, k] = m, v
+                table[row, k] -= rate * m / (np.sqrt(v * correction) + epsilon)

@@ -1,0 +1,173 @@
+"""The compiled step against its specification, `ReferenceStep`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ookg.kernels.reference import ReferenceStep, loss_and_gradients
+from ookg.training.sampling import Sampler
+from ookg.training.settings import TrainingSettings
+from ookg.training.tables import Tables
+
+numba = pytest.importorskip("numba")
+
+from ookg.kernels.cpu import NumbaStep  # noqa: E402
+
+ENTITIES, RELATIONS = 40, 5
+GEOMETRIES = [("transe", 1), ("transe", 2), ("rotate", 1), ("rotate", 2)]
+SETTINGS = TrainingSettings(dim=21, batch=24, negatives=9, margin=3.0, lr=0.01, lr_drops=(), seed=3)
+
+
+def settings_of(model: str, norm: int, **changes: Any) -> TrainingSettings:
+    return replace(SETTINGS, model=model, norm=norm, **changes)
+
+
+def random_triples(seed: int, size: int = 150) -> Tensor:
+    rng = np.random.default_rng(seed)
+    # Squared: some entities are much more common than others.
+    ends = (rng.random((size, 2)) ** 2 * ENTITIES).astype(np.int64)
+    triples = np.stack([ends[:, 0], rng.integers(0, RELATIONS, size), ends[:, 1]], axis=1)
+    return torch.from_numpy(np.unique(triples, axis=0))
+
+
+def numba_step(triples: Tensor, settings: TrainingSettings) -> NumbaStep:
+    sampler = Sampler(triples, ENTITIES, RELATIONS, settings)
+    return NumbaStep(Tables.initial(ENTITIES, RELATIONS, settings, "cpu"), sampler, settings)
+
+
+def reference_step(triples: Tensor, settings: TrainingSettings) -> ReferenceStep:
+    sampler = Sampler(triples, ENTITIES, RELATIONS, settings)
+    return ReferenceStep(Tables.initial(ENTITIES, RELATIONS, settings, "cpu"), sampler, settings)
+
+
+def check_step(step: NumbaStep, number: int) -> None:
+    """The loss and the gradients of a first step equal the reference's, computed in float64."""
+    tables, settings = step.tables, step.settings
+    batch = step.sampler(number)
+    expected_loss, expected = loss_and_gradients(tables.entities.double(), tables.relations.double(), batch, settings)
+    loss = step(number)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss.double(), expected_loss, rtol=2e-5, atol=1e-6)
+    # Adam's first mean is (1 - β₁) times the gradient, its first square (1 - β₂) times the gradient's.
+    for mean, square, gradient in zip(
+        (tables.entities_mean, tables.relations_mean),
+        (tables.entities_square, tables.relations_square),
+        expected,
+        strict=True,
+    ):
+        scale = float(gradient.abs().max())
+        torch.testing.assert_close(mean.double() / 0.1, gradient, rtol=1e-3, atol=1e-5 * scale)
+        torch.testing.assert_close(square.double() / 0.001, gradient**2, rtol=1e-3, atol=1e-5 * scale**2)
+
+
+@pytest.mark.parametrize("number", [0, 1, 6, 7, 40, 41])
+@pytest.mark.parametrize("placeholders", [0, 13])
+def test_negatives_are_the_samplers(number: int, placeholders: int) -> None:
+    step = numba_step(random_triples(0), settings_of("transe", 1, placeholder_entities=placeholders))
+    batch = step.sampler(number)
+    ids, usable = step.negatives(number, batch.triples)
+    np.testing.assert_array_equal(ids, batch.negatives.numpy())
+    np.testing.assert_array_equal(usable, batch.usable.numpy())
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("model", "norm"), GEOMETRIES)
+@pytest.mark.parametrize("changes", [{}, {"subsampling": False, "l2": 0.01}, {"temperature": 0.0, "negatives": 1}])
+def test_loss_and_gradients(model: str, norm: int, number: int, changes: dict[str, Any]) -> None:
+    check_step(numba_step(random_triples(1), settings_of(model, norm, **changes)), number)
+
+
+@pytest.mark.parametrize("dim", [1, 8, 64, 100])
+@pytest.mark.parametrize(("model", "norm"), GEOMETRIES)
+def test_any_width(model: str, norm: int, dim: int) -> None:
+    check_step(numba_step(random_triples(2), settings_of(model, norm, dim=dim)), 0)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_placeholders(number: int) -> None:
+    settings = settings_of("transe", 1, placeholder_entities=30, l2=0.1)
+    check_step(numba_step(random_triples(1), settings), number)
+
+
+@pytest.mark.parametrize(("model", "norm"), GEOMETRIES)
+def test_several_steps_stay_close(model: str, norm: int) -> None:
+    triples, settings = random_triples(4), settings_of(model, norm, l2=1e-3, steps=12, lr_drops=(0.5,))
+    fast, slow = numba_step(triples, settings), reference_step(triples, settings)
+    for number in range(12):
+        torch.testing.assert_close(fast(number), slow(number), rtol=1e-4, atol=1e-5)
+    assert fast.tables.updates == slow.tables.updates == 12
+    for name, table in slow.tables.tensors().items():
+        # Where a gradient is all but 0, its sign (all that Adam's first steps see) is rounding.
+        wrong = (fast.tables.tensors()[name] - table).abs() > 1e-4 + 1e-3 * table.abs()
+        assert float(wrong.float().mean()) < 0.01, name
+
+
+@pytest.mark.parametrize(("model", "norm"), GEOMETRIES)
+def test_row_without_usable_negative(model: str, norm: int) -> None:
+    everything = torch.cartesian_prod(torch.tensor([0, 1]), torch.tensor([0]), torch.arange(ENTITIES))
+    triples = torch.cat([everything, torch.tensor([[3, 1, 4], [5, 2, 6]])])
+    step = numba_step(triples, settings_of(model, norm, batch=len(triples)))
+    usable = step.sampler(0).usable
+    assert not usable.any(dim=1).all()
+    assert usable.any()
+    check_step(step, 0)
+
+
+def test_batch_larger_than_the_graph() -> None:
+    triples = random_triples(5, size=7)
+    step = numba_step(triples, settings_of("transe", 1, batch=1000))
+    assert step.sampler.batch == len(triples)
+    check_step(step, 0)
+    step(1)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("model", "norm"), GEOMETRIES)
+def test_gaps_of_zero(model: str, norm: int, number: int) -> None:
+    """Where point and vector meet, the gradient is 0, not NaN and not ±1."""
+    step = numba_step(random_triples(6), settings_of(model, norm))
+    step.tables.entities[:20] = step.tables.entities[0].clone()
+    step.tables.entities[:, :4] = 0.0
+    step.tables.relations[:3] = 0.0
+    check_step(step, number)
+
+
+def test_large_distances_are_finite() -> None:
+    step = numba_step(random_triples(6), settings_of("transe", 1, temperature=5.0))
+    step.tables.entities.mul_(1e4)
+    assert torch.isfinite(step(0))
+    assert all(torch.isfinite(table).all() for table in step.tables.tensors().values())
+
+
+@pytest.mark.parametrize(("model", "norm"), GEOMETRIES)
+def test_same_bits_with_any_number_of_threads(model: str, norm: int) -> None:
+    triples, settings = random_triples(7), settings_of(model, norm, l2=1e-3)
+    before = numba.get_num_threads()
+    runs = []
+    try:
+        for threads in (1, min(2, before), min(2, before)):
+            numba.set_num_threads(threads)
+            step = numba_step(triples, settings)
+            losses = [step(number) for number in range(4)]
+            runs.append([torch.stack(losses), *step.tables.tensors().values()])
+    finally:
+        numba.set_num_threads(before)
+    for run in runs[1:]:
+        for got, expected in zip(run, runs[0], strict=True):
+            assert torch.equal(got, expected)
+
+
+def test_prepare_leaves_the_tables_alone() -> None:
+    step = numba_step(random_triples(8), SETTINGS)
+    before = {name: table.clone() for name, table in step.tables.tensors().items()}
+    assert step.prepare() > 0
+    assert step.prepare() < 5
+    assert step.tables.updates == 0
+    for name, table in step.tables.tensors().items():
+        assert torch.equal(table, before[name])
