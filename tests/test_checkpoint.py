@@ -9,8 +9,10 @@ import torch
 import ookg
 from ookg import checkpoint
 from ookg.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from ookg.embedding import Embedding
 from ookg.errors import InputError, ModelFileError
 from ookg.model import Model
+from ookg.models import TransE
 from ookg.vocabulary import Vocabulary
 
 
@@ -28,6 +30,8 @@ def test_a_model_survives_the_disk_bit_for_bit(model: Model, tmp_path: Path) -> 
     assert found.relations == model.relations
     assert read.embedding.geometry == saved.embedding.geometry
     assert (read.triples == saved.triples).all()
+    assert read.statistics is not None
+    assert saved.statistics is not None
     assert (read.statistics.degree == saved.statistics.degree).all()
     assert (read.statistics.cooccurrence.toarray() == saved.statistics.cooccurrence.toarray()).all()
     assert (read.settings, read.provenance) == (saved.settings, saved.provenance)
@@ -113,3 +117,34 @@ def test_a_place_that_cannot_be_written(model: Model, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         save_checkpoint(model.checkpoint, tmp_path / "file")
+
+
+def test_a_model_without_training_triples(model: Model, tmp_path: Path) -> None:
+    part = model.checkpoint
+    bare = Checkpoint(
+        part.embedding, part.entities, part.relations, part.triples[:0], None, part.settings, part.provenance
+    )
+    save_checkpoint(bare, tmp_path)
+    found = ookg.load(str(tmp_path))
+    assert found.checkpoint.statistics is None
+    assert sorted(path.name for path in data_folder(tmp_path).iterdir()) == sorted(checkpoint.FILES[:3])
+    given = [("x", "r0", "e1"), ("x", "r1", "e2")]
+    vectors = found.embed(given).vectors
+    assert torch.equal(vectors, model.embed(given, weights=ookg.Uniform()).vectors)
+    for weights in (ookg.Degree(), ookg.Correlation()):
+        with pytest.raises(InputError, match="weights need statistics of the training triples"):
+            found.predict(given, head="x", relation="r0", weights=weights)
+
+
+def test_geometries_of_models_trained_elsewhere_survive_the_disk(model: Model, tmp_path: Path) -> None:
+    part = model.checkpoint
+    geometry = TransE(2, 2, squared=True, unit_entities=True)
+    embedding = Embedding(geometry, torch.eye(2), torch.ones(1, 2))
+    labels = Vocabulary(["a", "b"]), Vocabulary(["r"])
+    save_checkpoint(Checkpoint(embedding, *labels, part.triples[:0], None, {}, {}), tmp_path)
+    found = ookg.load(str(tmp_path))
+    assert found.checkpoint.embedding.geometry == geometry
+    new = found.embed([("x", "r", "a"), ("x", "r", "b")])
+    torch.testing.assert_close(new.vectors, torch.tensor([[-1.0, -1.0]]) / 2**0.5)  # scaled to length 1
+    answer = found.predict(head="a", relation="r", top=1).answers[0]
+    assert answer.score == pytest.approx(-2.0)  # b: |(1,0) + (1,1) - (0,1)|² = 4; a: |(1,1)|² = 2

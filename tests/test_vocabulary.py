@@ -28,3 +28,10 @@ def test_extending_appends_and_keeps_ids() -> None:
 def test_repeated_label_is_refused() -> None:
     with pytest.raises(InputError, match="'a' occurs twice"):
         Vocabulary(["a", "b", "a"])
+
+
+def test_few_labels_against_many() -> None:
+    many = Vocabulary([f"e{i}" for i in range(100)])
+    assert many.ids(["e7", "nobody", "e99", "e7"]).tolist() == [7, -1, 99, 7]
+    assert many.ids([]).tolist() == []
+    assert many.extended(["x", "e1", "x"]).select([99, 100]) == ["e99", "x"]

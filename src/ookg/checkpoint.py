@@ -8,6 +8,8 @@
       cooccurrence.parquet  relation, other, entities (how many have both)
       triples.parquet       head, relation, tail: the training triples as ids
 
+A model that was imported without its training triples has neither degrees nor the last two files.
+
 Saving writes a new data folder first and then replaces model.json, which names it: a crash leaves the old model or the
 new one.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +47,16 @@ FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccu
 class Checkpoint:
     """All that a trained model consists of.
 
-    triples: (triples, 3) the training triples as ids; settings and provenance: plain values, for people to read
+    triples: (triples, 3) the training triples as ids; statistics: what is counted on them. Empty and None for a model
+        that came without its training triples
+    settings and provenance: plain values, for people to read
     """
 
     embedding: Embedding
     entities: Vocabulary
     relations: Vocabulary
     triples: IntArray
-    statistics: GraphStatistics
+    statistics: GraphStatistics | None
     settings: dict[str, Any]
     provenance: dict[str, Any]
 
@@ -80,13 +84,12 @@ def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         "format": FORMAT,
         "version": VERSION,
         "model": geometry.name,
-        "dim": geometry.dim,
-        "norm": geometry.norm,
+        **asdict(geometry),
         "entities": len(checkpoint.entities),
         "relations": len(checkpoint.relations),
         "triples": len(checkpoint.triples),
         "data": data.name,
-        "bytes": {name: (data / name).stat().st_size for name in FILES},
+        "bytes": {path.name: path.stat().st_size for path in sorted(data.iterdir())},
         "settings": checkpoint.settings,
         "provenance": checkpoint.provenance,
     }
@@ -101,18 +104,21 @@ def _write_data(checkpoint: Checkpoint, data: Path) -> None:
     embedding, statistics = checkpoint.embedding, checkpoint.statistics
     vectors = {"entities": embedding.entities, "relations": embedding.relations}
     save_file({name: table.detach().cpu().contiguous() for name, table in vectors.items()}, data / FILES[0])
-    pairs = statistics.cooccurrence.tocoo()
-    tables = {
-        "entities.parquet": {"entity": checkpoint.entities.labels, "degree": statistics.degree},
-        "relations.parquet": {"relation": checkpoint.relations.labels, "entities": statistics.cooccurrence.diagonal()},
-        "cooccurrence.parquet": {"relation": pairs.coords[0], "other": pairs.coords[1], "entities": pairs.data},
-        "triples.parquet": {name: checkpoint.triples[:, i] for i, name in enumerate(("head", "relation", "tail"))},
+    tables: dict[str, dict[str, Any]] = {
+        "entities.parquet": {"entity": checkpoint.entities.labels},
+        "relations.parquet": {"relation": checkpoint.relations.labels},
     }
+    if statistics is not None:
+        pairs = statistics.cooccurrence.tocoo()
+        tables["entities.parquet"]["degree"] = statistics.degree
+        tables["relations.parquet"]["entities"] = statistics.cooccurrence.diagonal()
+        tables["cooccurrence.parquet"] = {"relation": pairs.coords[0], "other": pairs.coords[1], "entities": pairs.data}
+        ends = dict(zip(("head", "relation", "tail"), checkpoint.triples.T, strict=True))
+        tables["triples.parquet"] = ends
     for name, columns in tables.items():
         pq.write_table(pa.table(columns), data / name)
-    for name in FILES:
-        sync(data / name)
-    sync(data)
+    for path in (*data.iterdir(), data):
+        sync(path)
 
 
 def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
@@ -127,19 +133,26 @@ def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
             found = (data / name).stat().st_size
             raise ModelFileError(f"{data / name}: {found} bytes instead of {size}; the model is damaged, restore it")
     try:
-        geometry = GEOMETRIES[description["model"]](description["dim"], description["norm"])
+        model = GEOMETRIES[description["model"]]
+        geometry = model(**{field.name: description[field.name] for field in fields(model)})
+        # The tensors are mapped into memory: what is not touched is not read.
         with safe_open(data / FILES[0], framework="pt", device=device) as file:
             embedding = Embedding(geometry, file.get_tensor("entities"), file.get_tensor("relations"))
-        entities, relations, pairs, triples = (pq.read_table(data / name, memory_map=True) for name in FILES[1:])
-        size = len(relations)
-        coordinates = (pairs["relation"].to_numpy(), pairs["other"].to_numpy())
-        cooccurrence = sparse.csr_array((pairs["entities"].to_numpy(), coordinates), shape=(size, size))
+        entities, relations = (pq.read_table(data / name, memory_map=True) for name in FILES[1:3])
+        triples, statistics = np.empty((0, 3), dtype=np.int64), None
+        if "degree" in entities.column_names:
+            pairs, table = (pq.read_table(data / name, memory_map=True) for name in FILES[3:])
+            triples = np.stack([table[name].to_numpy() for name in ("head", "relation", "tail")], axis=1)
+            coordinates = (pairs["relation"].to_numpy(), pairs["other"].to_numpy())
+            shape = (len(relations), len(relations))
+            cooccurrence = sparse.csr_array((pairs["entities"].to_numpy(), coordinates), shape=shape)
+            statistics = GraphStatistics(entities["degree"].to_numpy(), cooccurrence)
         return Checkpoint(
             embedding,
             Vocabulary.distinct(entities["entity"].combine_chunks()),
             Vocabulary.distinct(relations["relation"].combine_chunks()),
-            np.stack([triples[name].to_numpy() for name in ("head", "relation", "tail")], axis=1),
-            GraphStatistics(entities["degree"].to_numpy(), cooccurrence),
+            triples,
+            statistics,
             description["settings"],
             description["provenance"],
         )

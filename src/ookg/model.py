@@ -15,7 +15,7 @@ from ookg.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from ookg.errors import InputError, unknown_name
 from ookg.evaluation.thresholds import Thresholds
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
-from ookg.newcomers.reducer import Correlation, Degree, Weights
+from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.statistics import FloatArray, IntArray
 from ookg.triples import Triples, as_triples
 from ookg.vocabulary import Vocabulary
@@ -171,7 +171,7 @@ class Model:
         weights: `Uniform()`, `Degree()` or `Correlation()`; by default correlation if a query relation is given, as
             those weights depend on it, else degree
         """
-        weights = weights or (Correlation() if query_relation is not None else Degree())
+        weights = weights or self._default(Correlation() if query_relation is not None else Degree())
         if weights.needs_query and query_relation is None:
             raise InputError(
                 "correlation weights depend on the relation that is asked for, so there is no single vector; "
@@ -215,7 +215,7 @@ class Model:
             raise InputError("give either a head or a tail; the other one is what is asked for")
         if top < 1:
             raise InputError(f"top {top}; ask for 1 or more answers")
-        found = self.given(given, weights or Correlation(), limit)
+        found = self.given(given, weights or self._default(Correlation()), limit)
         asked, asks_tail = (head, True) if head is not None else (str(tail), False)
         query = self._relation(relation)
         entity = self._entity(asked, found)
@@ -251,7 +251,7 @@ class Model:
 
         Weights are degree weights by default. A claim whose ends or relation have no vector gets no verdict.
         """
-        found = self.given(given, weights or Degree(), limit)
+        found = self.given(given, weights or self._default(Degree()), limit)
         claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
         thresholds = self.thresholds(valid, found)
         ids = claims.encoded(found.entities, self.relations)
@@ -280,6 +280,10 @@ class Model:
             remedy = "give triples of known entities and relations"
             raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
         return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(self.relations))
+
+    def _default(self, weights: Weights) -> Weights:
+        """The default weights; uniform ones for a model that came without its training triples."""
+        return weights if self.checkpoint.statistics is not None else Uniform()
 
     def _relation(self, label: str) -> int:
         number = self.relations.find(label)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ookg.errors import InputError
 
+FEW = 8
 Ids = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
@@ -66,13 +67,23 @@ class Vocabulary:
 
     def ids(self, labels: Any) -> Ids:
         """The ids of many labels, -1 where a label is unknown."""
-        found = pc.index_in(_text_array(labels), value_set=self.labels)
+        labels = _text_array(labels)
+        if len(labels) * FEW < len(self):
+            # Few labels against a large vocabulary: hash the few, and pass over the many.
+            distinct = pc.unique(labels)
+            place = pc.index_in(self.labels, value_set=distinct)
+            ids = np.full(len(distinct), -1, dtype=np.int64)
+            known = np.flatnonzero(pc.is_valid(place).to_numpy(zero_copy_only=False))
+            ids[place.take(pa.array(known)).to_numpy(zero_copy_only=False)] = known
+            places: Ids = pc.index_in(labels, value_set=distinct).to_numpy(zero_copy_only=False)
+            return ids[places]
+        found = pc.index_in(labels, value_set=self.labels)
         return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False)).astype(np.int64)
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
         labels = _text_array(labels)
-        fresh = pc.unique(labels.filter(pc.invert(pc.is_in(labels, value_set=self.labels))))
+        fresh = pc.unique(labels.filter(pa.array(self.ids(labels) < 0)))
         return Vocabulary.distinct(pa.concat_arrays([self.labels, fresh])) if len(fresh) else self
 
 

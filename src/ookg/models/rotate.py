@@ -65,6 +65,10 @@ class RotatE:
         blocks = [self.gap(points[:, None], block[None]) for block in torch.split(table, rows)]
         return torch.cat(blocks, dim=1) if blocks else points.new_empty(len(points), 0)
 
+    def constrained(self, entities: Tensor) -> Tensor:
+        """Entity vectors as the model wants them: any will do."""
+        return entities
+
     def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
         """The phases for the trained parameters x: θ = x·π / `initial_range`, at first uniform on the circle."""
         return parameters * (torch.pi / initial_range)

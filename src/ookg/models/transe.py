@@ -11,10 +11,17 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TransE:
-    """D(h, r, t) = ‖h + r - t‖ₚ with p = `norm` (1 or 2); h, r, t have `dim` real coordinates."""
+    """D(h, r, t) = ‖h + r - t‖ₚ with p = `norm` (1 or 2); h, r, t have `dim` real coordinates.
+
+    Two things that only models trained elsewhere have:
+    squared: D is the square of that, which changes scores and never ranks
+    unit_entities: entity vectors have Euclidean length 1; the vector of a new entity is scaled to it
+    """
 
     dim: int
     norm: int = 1
+    squared: bool = False
+    unit_entities: bool = False
     name: ClassVar[str] = "transe"
 
     @property
@@ -36,9 +43,9 @@ class TransE:
         return tail - relation
 
     def gap(self, x: Tensor, y: Tensor) -> Tensor:
-        """‖x - y‖ₚ of entity vectors, (..., dim) and (..., dim) -> (...)."""
+        """‖x - y‖ₚ of entity vectors (its square if `squared`), (..., dim) and (..., dim) -> (...)."""
         found: Tensor = torch.linalg.vector_norm(x - y, ord=self.norm, dim=-1)
-        return found
+        return found.square() if self.squared else found
 
     def distance(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """D(h, r, t) = ‖h + r - t‖ₚ."""
@@ -47,7 +54,12 @@ class TransE:
     def gap_to_all(self, points: Tensor, table: Tensor) -> Tensor:
         """The gaps from each point to each row of a table, (points, dim) and (rows, dim) -> (points, rows)."""
         # By differences, not by the product formula: equal vectors must have gap 0, and ties must stay ties.
-        return torch.cdist(points, table, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
+        found = torch.cdist(points, table, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
+        return found.square() if self.squared else found
+
+    def constrained(self, entities: Tensor) -> Tensor:
+        """Entity vectors as the model wants them: of length 1 where `unit_entities` is set."""
+        return torch.nn.functional.normalize(entities, dim=-1) if self.unit_entities else entities
 
     def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
         """The relation vectors for the trained parameters: the parameters themselves."""

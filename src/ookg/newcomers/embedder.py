@@ -12,7 +12,7 @@ from torch import Tensor
 from ookg.embedding import Embedding
 from ookg.errors import InputError
 from ookg.newcomers.estimator import candidates
-from ookg.newcomers.reducer import Weights, normalised
+from ookg.newcomers.reducer import Uniform, Weights, normalised
 from ookg.newcomers.support import BoolArray, Support, Unused, find_support
 from ookg.statistics import FloatArray, GraphStatistics, IntArray
 
@@ -52,6 +52,7 @@ class Newcomers:
         rows, place = self.support.rows_of(newcomers)
         weights = self.row_weights(newcomers, queries)
         found = _fastest_sums(self.embedding)(self.embedding, self.support, rows, place, weights, len(newcomers))
+        found = self.embedding.geometry.constrained(found)
         found[torch.from_numpy(~self.representable[newcomers]).to(found.device)] = torch.nan
         return found
 
@@ -150,7 +151,7 @@ class NeighborLimit:
 
 def find_newcomers(
     embedding: Embedding,
-    graph: GraphStatistics,
+    graph: GraphStatistics | None,
     known: IntArray,
     given: IntArray,
     weights: Weights,
@@ -158,6 +159,7 @@ def find_newcomers(
 ) -> Newcomers:
     """Prepare the new entities of given triples.
 
+    graph: the statistics of the known triples; None for a model that came without them, where uniform weights work
     known: (triples, 3) the training triples
     given: (triples, 3) entity ids from embedding.num_entities on are new ones; relation -1 has no trained vector
     """
@@ -166,6 +168,12 @@ def find_newcomers(
     support, unused = find_support(given, num_entities, max(0, highest + 1 - num_entities))
     if limit is not None:
         support = support.capped(limit.most, limit.seed)
+    if graph is None:
+        if not isinstance(weights, Uniform):
+            name = type(weights).__name__.lower()
+            problem = f"{name} weights need statistics of the training triples, which this model came without"
+            raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
+        graph = GraphStatistics.count(known, num_entities, embedding.num_relations)
     if weights.needs_query:
         graph = graph.with_given(known, given, num_entities)
     return Newcomers(embedding, support, unused, graph, weights)

@@ -1,0 +1,1 @@
+"""Other tools' trained models, in and out: one file a format."""
