@@ -26,12 +26,12 @@ import numpy as np
 import torch
 
 from ookg.embedding import Embedding
-from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts
+from ookg.evaluation.ranking import AnswerIndex, reference_rank_counts
 from ookg.kernels import cpu_step
 from ookg.kernels.cpu import PARTS, NumbaStep, gap_to_all, rank_counts, weighted_candidates
 from ookg.kernels.reference import ReferenceStep, adam_update, loss_and_gradients
 from ookg.models import GEOMETRIES
-from ookg.newcomers.estimator import candidates
+from ookg.newcomers.embedder import reference_sums
 from ookg.newcomers.support import Support
 from ookg.statistics import GraphStatistics
 from ookg.training.sampling import Sampler
@@ -203,7 +203,7 @@ def ranking_lines(model: str, quick: bool) -> list[Line]:
     few = 64 if model == "transe" else 4
     embedding = Embedding(geometry, table, torch.zeros(1, geometry.relation_width))
     first = AnswerIndex(others.answers[: others.offsets[few]], others.offsets[: few + 1])
-    reference = best(lambda: filtered_rank_counts(embedding, points[:few], answers[:few], first), 2) * queries / few
+    reference = best(lambda: reference_rank_counts(embedding, points[:few], answers[:few], first), 2) * queries / few
     gap_to_all(geometry, points[:1].numpy(), table.numpy())
     cached = best(lambda: gap_to_all(geometry, points[:64].numpy(), table[:1024].numpy()), 3)
     limit = cached * queries * entities / (64 * 1024)
@@ -250,13 +250,14 @@ def newcomer_lines(model: str, bandwidth: float, quick: bool) -> list[Line]:
         embedding = Embedding(geometry, torch.from_numpy(table), torch.from_numpy(vectors))
         few = newcomers // 50
 
-        def reference() -> None:
-            place = torch.from_numpy(support.newcomer[: few * each])
-            weighted = candidates(embedding, support, rows[: few * each])
-            weighted *= torch.from_numpy(weights[: few * each]).float()[:, None]
-            torch.zeros(few, geometry.entity_width).index_add_(0, place, weighted)
-
-        plain = best(reference, 2) * newcomers / few
+        part = slice(0, few * each)
+        plain = (
+            newcomers
+            / few
+            * best(
+                lambda: reference_sums(embedding, support, rows[part], support.newcomer[part], weights[part], few), 2
+            )
+        )
         # Rows in random order come slower than a copy: what a bare gather of them reads a second.
         chosen = torch.from_numpy(support.neighbor[: size // 10])
         bags = torch.arange(0, len(chosen), each)
