@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint format bench clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
 	@echo "make test    set up and run lint, format check, types and tests"
 	@echo "make lint    the checks of make test without the tests"
+	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -29,6 +30,9 @@ lint: $(INSTALLED)
 
 test: lint
 	$(BIN)/python -m pytest
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/cpu.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -1,4 +1,4 @@
-"""The compiled ranking against `filtered_rank_counts`."""
+"""The compiled ranking against `reference_rank_counts`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ookg.embedding import Embedding
-from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts
-from ookg.models import GEOMETRIES, Geometry
+from ookg.evaluation.ranking import AnswerIndex, reference_rank_counts
+from ookg.models import GEOMETRIES, Geometry, TransE
 
 pytest.importorskip("numba")
 
@@ -59,7 +59,7 @@ def test_counts_equal_the_reference(model: tuple[str, int], queries: int, entiti
         table[:, dim:] = points[:, dim:] = 0.0  # moduli that are whole numbers
     answers, others = rng.integers(0, entities, queries), random_others(rng, queries, entities)
     embedding = Embedding(geometry, table, torch.zeros(1, geometry.relation_width))
-    expected = filtered_rank_counts(embedding, points, answers, others)
+    expected = reference_rank_counts(embedding, points, answers, others.part(0, queries, entities))
     better, equal = rank_counts(geometry, points.numpy(), table.numpy(), answers, others.answers, others.offsets)
     np.testing.assert_array_equal(better, expected.better)
     np.testing.assert_array_equal(equal, expected.equal)
@@ -106,6 +106,12 @@ def test_gap_to_all(model: str, norm: int, dim: int) -> None:
     assert found.dtype == np.float32
     assert found[3, 1029] == 0
     np.testing.assert_allclose(found, float64_gaps(geometry, points, table), rtol=1e-5, atol=1e-6)
+
+
+def test_squared_gaps() -> None:
+    geometry = TransE(2, squared=True)
+    points, table = np.zeros((1, 2), dtype=np.float32), np.array([[1, 2], [-1, 0]], dtype=np.float32)
+    np.testing.assert_array_equal(gap_to_all(geometry, points, table), [[9, 1]])
 
 
 def test_nothing_to_rank() -> None:

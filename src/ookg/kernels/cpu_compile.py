@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 
 from ookg.models import Geometry
@@ -42,7 +43,9 @@ def compiled(*, parallel: bool = False, leaf: bool = False) -> Callable[[Functio
     """
     options: dict[str, Any] = {"fastmath": FASTMATH, "cache": True, "nogil": True, "error_model": "numpy"}
     if leaf:
-        options |= {"forceinline": True, "_nrt": False}
+        options["forceinline"] = True
+        if hasattr(DefaultOptions, "_nrt"):  # not part of Numba's documented interface: do without if it goes away
+            options["_nrt"] = False
     decorator: Any = numba.njit(parallel=PARALLEL if parallel else False, **options)
 
     def decorate(function: Function) -> Function:

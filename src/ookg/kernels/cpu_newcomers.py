@@ -39,7 +39,7 @@ def weighted_candidates(
     else:
         turns = np.ascontiguousarray(relations)[None]
     found = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
-    offsets = np.searchsorted(place, np.arange(num_groups + 1))
+    offsets = _starts(place, num_groups)
     _sum_groups(
         np.asarray(entities),
         turns,
@@ -49,6 +49,19 @@ def weighted_candidates(
         offsets,
         found,
     )
+    return found
+
+
+@compiled()
+def _starts(place: Array, num_groups: int) -> Array:
+    """(num_groups + 1,) where each group starts in ascending group numbers."""
+    found = np.empty(num_groups + 1, dtype=np.int64)
+    number = 0
+    for group in range(num_groups):
+        found[group] = number
+        while number < len(place) and place[number] == group:
+            number += 1
+    found[num_groups] = number
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import prange
 
 from ookg.kernels.cpu_compile import EUCLIDEAN, MODULI, compiled, gap_kind, slice_gap
-from ookg.models import Geometry
+from ookg.models import Geometry, TransE
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +39,7 @@ def gap_to_all(geometry: Geometry, points: Array, table: Array) -> Array:
     """The gaps from each point to each row of a table, (points, width) and (rows, width) -> (points, rows)."""
     gaps = np.empty((len(points), len(table)), dtype=np.result_type(points, table))
     _fill_gaps(np.ascontiguousarray(points), np.ascontiguousarray(table), gap_kind(geometry), gaps)
-    return gaps
+    return np.square(gaps, out=gaps) if isinstance(geometry, TransE) and geometry.squared else gaps
 
 
 @compiled(leaf=True)

@@ -49,9 +49,8 @@ class RotatE:
             found: Tensor = torch.linalg.vector_norm(difference, dim=-1)
             return found
         real, imaginary = difference.chunk(2, dim=-1)
-        # The norm of the stacked pair has the subgradient 0 at 0, where sqrt would give NaN.
-        moduli: Tensor = torch.linalg.vector_norm(torch.stack((real, imaginary)), dim=0)
-        return moduli.sum(dim=-1)
+        # A complex number's modulus has the subgradient 0 at 0, where a square root would give NaN.
+        return torch.complex(real.contiguous(), imaginary.contiguous()).abs().sum(dim=-1)
 
     def distance(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """D(h, r, t) = ‖h∘r - t‖ₚ."""
