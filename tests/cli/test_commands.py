@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,3 +260,8 @@ def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
             main(arguments)
         assert stop.value.code == 2
     capsys.readouterr()
+
+
+def test_help_and_version_do_not_wait_for_pytorch() -> None:
+    script = "import sys, ookg.cli\ntry: ookg.cli.main(['--help'])\nexcept SystemExit: sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0

@@ -5,10 +5,14 @@ from __future__ import annotations
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ookg.errors import FileError, InputError, unknown_name
-from ookg.models import GEOMETRIES, Geometry
+
+if TYPE_CHECKING:
+    from ookg.models import Geometry
+
+MODELS = ("transe", "rotate")
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,8 @@ class TrainingSettings:
     patience: int = 0
 
     def __post_init__(self) -> None:
-        if self.model not in GEOMETRIES:
-            raise unknown_name("model", self.model, list(GEOMETRIES), f"choose {' or '.join(GEOMETRIES)}")
+        if self.model not in MODELS:
+            raise unknown_name("model", self.model, list(MODELS), f"choose {' or '.join(MODELS)}")
         for name in ("dim", "steps", "batch", "negatives"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
@@ -66,6 +70,8 @@ class TrainingSettings:
     @property
     def geometry(self) -> Geometry:
         """The model's equations at these settings."""
+        from ookg.models import GEOMETRIES  # brings PyTorch, which reading settings does not need
+
         return GEOMETRIES[self.model](self.dim, self.norm)
 
     @property
