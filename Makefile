@@ -1,17 +1,19 @@
 # `make demo` and `make test` do all set-up from a bare clone; the second time they start at once.
 PYTHON ?= python3
 VENV ?= .venv
+TOOLS ?= .venv-tools
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench roundtrip clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
 	@echo "make test    set up and run lint, format check, types and tests"
 	@echo "make lint    the checks of make test without the tests"
 	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
+	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -34,9 +36,18 @@ test: lint
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/cpu.py
 
+$(TOOLS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . pytest \
+	  pykeen==1.11.1 torchkge==0.17.7 torch_geometric==2.8.1
+	@touch $@
+
+roundtrip: $(TOOLS)/.installed
+	$(TOOLS)/bin/python -m pytest tests/roundtrip
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) .pytest_cache .mypy_cache .ruff_cache

@@ -138,7 +138,7 @@ def test_a_model_without_training_triples(model: Model, tmp_path: Path) -> None:
 
 def test_geometries_of_models_trained_elsewhere_survive_the_disk(model: Model, tmp_path: Path) -> None:
     part = model.checkpoint
-    geometry = TransE(2, 2, squared=True, unit_entities=True)
+    geometry = TransE(2, 2, squared=True, unit_norm=2)
     embedding = Embedding(geometry, torch.eye(2), torch.ones(1, 2))
     labels = Vocabulary(["a", "b"]), Vocabulary(["r"])
     save_checkpoint(Checkpoint(embedding, *labels, part.triples[:0], None, {}, {}), tmp_path)

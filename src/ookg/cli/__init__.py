@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 
 from ookg.errors import OokgError, TrainingInterrupted
 
-COMMANDS = ("train", "embed", "predict", "classify", "evaluate", "export", "datasets", "demo")
+COMMANDS = ("train", "embed", "predict", "classify", "evaluate", "import", "export", "datasets", "demo")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +47,7 @@ def _parser(commands: list[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ookg {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in commands:
-        module = import_module(f"ookg.cli.{name}")
+        module = import_module(f"ookg.cli.{name}{'_' * iskeyword(name)}")
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.__doc__)
         module.configure(subparser)
         subparser.set_defaults(run=module.run)

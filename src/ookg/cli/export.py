@@ -1,15 +1,32 @@
-"""Write a model's vectors as Parquet files.
+"""Write a model's vectors, and on request those of new entities after them, for other programs.
 
-RotatE entities are d real parts, then d imaginary parts; its relations d phases in radians.
+Formats: parquet (entity, vector; relation, vector), npy, word2vec text, safetensors, kge (KnowledgeGraphEmbedding's
+layout), pykeen (a state dict and its triples factory). Known entities keep their ids, new ones follow. RotatE entities
+are d real parts, then d imaginary parts, its relations d phases in radians; kge and pykeen have their own layouts.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_model_argument, load_model, note
+from ookg.cli.console import (
+    add_format_options,
+    add_model_argument,
+    add_weight_options,
+    chosen_limit,
+    chosen_weights,
+    load_model,
+    note,
+    print_notes,
+    triple_format,
+)
 
-SUMMARY = "write a model's vectors as Parquet"
+if TYPE_CHECKING:
+    from ookg.model import Model, NewVectors
+
+SUMMARY = "write a model's vectors for other programs"
+FORMATS = ("parquet", "npy", "word2vec", "safetensors", "kge", "pykeen")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,20 +34,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     parser.add_argument("--entities", metavar="FILE", help="Parquet file to write: entity, vector")
     parser.add_argument("--relations", metavar="FILE", help="Parquet file to write: relation, vector")
+    parser.add_argument("--out", metavar="FOLDER", help="folder to write, in the format of --format")
+    parser.add_argument("--format", choices=FORMATS, help="layout of the folder (parquet)")
+    parser.add_argument("--overwrite", action="store_true", help="replace such files in the folder")
+    parser.add_argument("--given", metavar="TRIPLES", help="triples of new entities, whose vectors are written too")
+    parser.add_argument("--gamma", type=float, metavar="X", help="margin for --format kge (the training's, else 12)")
+    add_weight_options(parser, "degree, or uniform for a model without its training triples")
+    add_format_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files that are named."""
+    """Write what is named."""
     from ookg.errors import InputError
-    from ookg.export import write_vectors
 
-    if not (arguments.entities or arguments.relations):
-        raise InputError("nothing to write; name --entities FILE, --relations FILE or both")
+    if not (arguments.entities or arguments.relations or arguments.out):
+        raise InputError("nothing to write; name --entities FILE, --relations FILE or both, or --out FOLDER")
+    if arguments.out and (arguments.entities or arguments.relations):
+        raise InputError("--out names a folder for both tables; leave out --entities and --relations")
+    if not arguments.out and (arguments.format or arguments.overwrite):
+        raise InputError("--format and --overwrite go with --out FOLDER")
+    if arguments.gamma is not None and arguments.format != "kge":
+        raise InputError("--gamma goes with --format kge")
+    from ookg.export import write_vectors
+    from ookg.interchange.exports import collect, export
+
     model = load_model(arguments)
+    new = _new_vectors(arguments, model)
+    vectors = collect(model, new, arguments.gamma)
+    appended = f", {len(new.entities):,} of them new" if new is not None else ""
+    if arguments.out:
+        names = export(vectors, arguments.format or "parquet", arguments.out, overwrite=arguments.overwrite)
+        sizes = f"{len(vectors.entities):,} entities{appended}, {len(vectors.relations):,} relations"
+        note(f"{arguments.out}: {sizes} in {', '.join(names)}")
     if arguments.entities:
-        write_vectors(arguments.entities, "entity", model.entities.labels, model.entity_vectors)
-        note(f"{arguments.entities}: {len(model.entities):,} entities")
+        write_vectors(arguments.entities, "entity", vectors.entities.labels, vectors.entity_vectors)
+        note(f"{arguments.entities}: {len(vectors.entities):,} entities{appended}")
     if arguments.relations:
-        write_vectors(arguments.relations, "relation", model.relations.labels, model.relation_vectors)
-        note(f"{arguments.relations}: {len(model.relations):,} relations")
+        write_vectors(arguments.relations, "relation", vectors.relations.labels, vectors.relation_vectors)
+        note(f"{arguments.relations}: {len(vectors.relations):,} relations")
     return 0
+
+
+def _new_vectors(arguments: argparse.Namespace, model: Model) -> NewVectors | None:
+    from ookg.triples import read_triples
+
+    if arguments.given is None:
+        return None
+    triples = read_triples(arguments.given, triple_format(arguments))
+    new = model.embed(triples, weights=chosen_weights(arguments), limit=chosen_limit(arguments))
+    print_notes(new.notes)
+    return new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,11 +21,21 @@ from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError, ModelFileError
 from ookg.model import Model, TripleSource
 from ookg.statistics import FloatArray, GraphStatistics, IntArray
-from ookg.triples import as_triples
+from ookg.triples import TripleFormat, Triples, as_triples, read_triples
 from ookg.vocabulary import Vocabulary
 
 CHECKED_TRIPLES = 1000
 TOLERANCE = 1e-5
+
+# Why a model of another kind cannot be used, by its name in lower case; all others score by a product or a network.
+UNUSABLE = {
+    **dict.fromkeys(
+        ("transh", "transr", "transd", "stranse", "transparse"),
+        "projects entities by relation: many entities fit a triple equally well, there is no closed form",
+    ),
+    "protate": "compares phases only, by |sin|: a triple leaves half-turns open, there is no closed form",
+}
+PRODUCT = "scores by a product or a network: there is no closed-form entity for a triple"
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class ImportOptions:
 
     entities, relations: files of labels; vocabulary: a folder that holds them under the source's usual names
     model: "transe" or "rotate"; norm: 1 or 2; gamma: the margin, where a layout depends on it
+    normalised: whether the source scales vectors to length 1 when it scores, where its files do not say (OpenKE)
     """
 
     entities: Path | None = None
@@ -41,6 +53,7 @@ class ImportOptions:
     model: str | None = None
     norm: int | None = None
     gamma: float | None = None
+    normalised: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,8 @@ class ForeignModel:
     tool: its name; convention: its distance, norm, layout and constraint, in one sentence
     scores: the negative distance of triples of ids, (triples, 3) -> (triples,), computed from the source's own numbers
         in the source's own convention, independently of `embedding`
+    read_triples: reads a file of training triples, where the tool has a layout of its own for it
+    gamma: the margin, where phases depend on it, kept for writing the model back
     """
 
     tool: str
@@ -59,14 +74,20 @@ class ForeignModel:
     relations: Vocabulary
     scores: Callable[[IntArray], FloatArray]
     notes: list[str] = field(default_factory=list)
+    read_triples: Callable[[Path, TripleFormat], Triples] = read_triples
+    gamma: float | None = None
 
     def check(self) -> None:
         """Refuse a model with numbers that are none, or whose scores are not those of its source."""
-        for name, table in (("entity", self.embedding.entities), ("relation", self.embedding.relations)):
+        for name, table, labels in (
+            ("entity", self.embedding.entities, self.entities),
+            ("relation", self.embedding.relations, self.relations),
+        ):
             bad = (~torch.isfinite(table).all(dim=1)).nonzero()
             if len(bad):
                 row = int(bad[0])
-                problem = f"{self.tool}: {name} row {row} holds NaN or infinity ({len(bad)} such rows)"
+                place = f"{name} row {row} ({labels.label(row)!r})"
+                problem = f"{self.tool}: {place} holds NaN or infinity ({len(bad)} such rows)"
                 raise ModelFileError(f"{problem}; train or export the model again")
         rng = np.random.default_rng(0)
         sizes = (self.embedding.num_entities, self.embedding.num_relations, self.embedding.num_entities)
@@ -78,25 +99,31 @@ class ForeignModel:
             self.embedding.entities[tail].double(),
         ).numpy()
         theirs = self.scores(sample)
-        difference = np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-6)
+        # A distance near 0 is a difference of large numbers: it is held to the scale of the others.
+        difference = np.abs(ours - theirs) / np.maximum(np.abs(theirs), max(1e-6, 1e-2 * np.abs(theirs).mean()))
         if not difference.max() < TOLERANCE:
-            worst = int(np.nanargmax(difference))
+            worst = int(np.argmax(np.nan_to_num(difference, nan=np.inf)))
             problem = (
                 f"{self.tool}: triple {sample[worst].tolist()} scores {theirs[worst]:.6g} there, {ours[worst]:.6g} here"
             )
             raise ModelFileError(f"{problem}; the layout is not what was expected ({self.convention})")
 
     def to_model(self, triples: TripleSource | None = None, source: str = "") -> Model:
-        """Our model, checked; with the training triples also the statistics that degree and correlation weights need."""
+        """Our model, checked; with the training triples also the statistics of degree and correlation weights."""
         self.check()
         ids, statistics = np.empty((0, 3), dtype=np.int64), None
+        unused = 0
         if triples is not None:
+            if isinstance(triples, str | Path):
+                triples = self.read_triples(Path(triples), TripleFormat())
             read = as_triples(triples)
+            if read.truth is not None:
+                read = read.select(read.truth)
             ids = read.encoded(self.entities, self.relations)
             known = (ids >= 0).all(axis=1)
             if not known.any():
                 raise InputError(f"{read.source}: none of its triples has entities and relations of the model")
-            ids = ids[known]
+            ids, unused = ids[known], int((~known).sum())
             statistics = GraphStatistics.count(ids, len(self.entities), len(self.relations))
         provenance: dict[str, Any] = {
             "ookg": __version__,
@@ -104,18 +131,123 @@ class ForeignModel:
             "imported_from": self.tool,
             "source": Path(source).name,
             "convention": self.convention,
+            "triples_not_used": unused,
         }
-        return Model(Checkpoint(self.embedding, self.entities, self.relations, ids, statistics, {}, provenance))
+        settings = {} if self.gamma is None else {"margin": self.gamma}
+        return Model(Checkpoint(self.embedding, self.entities, self.relations, ids, statistics, settings, provenance))
+
+    def separation(self, triples: IntArray) -> float:
+        """How often a triple of ids scores above the same triple with another tail at random, from 0 to 1.
+
+        Near 1 for a trained model that was read rightly; near 0.5 where labels, norm or gamma are not the model's.
+        """
+        rng = np.random.default_rng(0)
+        sample = triples[rng.integers(0, len(triples), CHECKED_TRIPLES)]
+        other = sample.copy()
+        other[:, 2] = rng.integers(0, self.embedding.num_entities, len(sample))
+        gain = (self.scores(sample) - self.scores(other))[sample[:, 2] != other[:, 2]]
+        return float((gain > 0).mean()) if len(gain) else 1.0
+
+
+def translation_scores(entities: Any, relations: Any, norm: int) -> Callable[[IntArray], FloatArray]:
+    """-‖h + r - t‖ₚ from raw arrays, (triples, 3) -> (triples,)."""
+    entities, relations = numbers(entities), numbers(relations)
+
+    def scores(triples: IntArray) -> FloatArray:
+        head, relation, tail = triples.T
+        gap = entities[head].astype(np.float64) + relations[relation] - entities[tail]
+        found: FloatArray = -np.linalg.norm(gap, ord=norm, axis=1)
+        return found
+
+    return scores
+
+
+def rotation_scores(entities: Any, relations: Any, unit: float, norm: int = 1) -> Callable[[IntArray], FloatArray]:
+    """-‖h∘exp(i·x / unit) - t‖ₚ over moduli from raw arrays: entities as halves re, im and relations as x."""
+    entities, relations = numbers(entities), numbers(relations)
+
+    def scores(triples: IntArray) -> FloatArray:
+        head, relation, tail = triples.T
+        d = relations.shape[1]
+        h, t = (entities[end].astype(np.float64) for end in (head, tail))
+        turn = np.exp(1j * (relations[relation].astype(np.float64) / unit))
+        moduli = np.abs((h[:, :d] + 1j * h[:, d:]) * turn - (t[:, :d] + 1j * t[:, d:]))
+        found: FloatArray = -np.linalg.norm(moduli, ord=norm, axis=1)
+        return found
+
+    return scores
+
+
+def numbers(array: Any) -> np.ndarray[Any, Any]:
+    """An array or tensor as a NumPy array, in its own precision where NumPy has it."""
+    if isinstance(array, torch.Tensor):
+        array = array.detach().to(torch.float64 if array.dtype == torch.float64 else torch.float32).numpy()
+    found: np.ndarray[Any, Any] = array
+    return found
+
+
+def phases(relations: Any, unit: float) -> torch.Tensor:
+    """Phases x / unit in radians, in double precision before they are rounded to float32."""
+    return torch.from_numpy(numbers(relations).astype(np.float64) / unit).float()
+
+
+def known_model(path: Path, name: str) -> str:
+    """ "transe" or "rotate"; any other model is refused with the reason."""
+    lowered = name.lower()
+    if lowered not in ("transe", "rotate"):
+        raise FileError(path, f"{name} {UNUSABLE.get(lowered, PRODUCT)}", "train TransE or RotatE")
+    return lowered
+
+
+def settled(option: str, given: Any, found: Any, path: Path) -> Any:
+    """A setting that the source states or the user gives; where both do, they must agree."""
+    if found is None:
+        if given is None:
+            raise FileError(path, f"does not say its {option}", f"say it with --{option}")
+        return given
+    if given is not None and given != found:
+        raise FileError(path, f"its {option} is {found}, not {given}", f"leave out --{option}")
+    return found
+
+
+def folder_of(source: Path) -> Path:
+    """The folder that a source is, or is in."""
+    if not source.exists():
+        raise FileError(source, "no such file or folder", "check the path")
+    return source if source.is_dir() else source.parent
+
+
+def read_vocabularies(
+    options: ImportOptions, folder: Path, names: tuple[list[str], list[str]], rows: tuple[int, int], hint: str = ""
+) -> tuple[Vocabulary, Vocabulary]:
+    """Labels of entities and relations: the files that the user names, or those with the tool's usual names.
+
+    names: of the entity and the relation file, in the vocabulary folder (or else the source's own); rows: how many
+    labels there must be; hint: where the tool had its data
+    """
+    found = []
+    for kind, given, usual, size in zip(
+        ("entity", "relation"), (options.entities, options.relations), names, rows, strict=True
+    ):
+        place = options.vocabulary or folder
+        path = given or first_existing(place, *usual)
+        if path is None:
+            remedy = f"give --vocabulary FOLDER with {usual[0]}, or --{'entities' if kind == 'entity' else 'relations'}"
+            raise FileError(place, f"no {kind} labels here ({', '.join(usual)})", f"{remedy} FILE{hint}")
+        found.append(read_labels(path, size, kind))
+    return found[0], found[1]
 
 
 def load_tensors(path: Path, remedy: str) -> Any:
     """Read a `.pt` or pickle file of tensors and plain values; nothing in it is executed."""
     _must_exist(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of a pickle protocol before it refuses the file
+            # What is not touched (an optimizer's state, say) is not read; only the newer, zipped layout can do that.
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except Exception as error:  # torch raises many kinds for what it refuses; each is a refusal
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise FileError(path, f"holds more than tensors, or is damaged ({reason})", remedy) from error
+        raise FileError(path, "holds more than tensors, or is damaged", remedy) from error
 
 
 def load_array(path: Path) -> np.ndarray[Any, Any]:
@@ -123,6 +255,8 @@ def load_array(path: Path) -> np.ndarray[Any, Any]:
     _must_exist(path)
     try:
         array: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("an archive of arrays")
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise FileError(
             path, f"not an array of numbers ({str(error).splitlines()[0]})", "save it with numpy.save"
@@ -135,14 +269,40 @@ def load_json(path: Path) -> Any:
     _must_exist(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FileError(path, f"not JSON ({error})", "restore it from the tool that wrote it") from error
+
+
+def load_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object."""
+    found = load_json(path)
+    if not isinstance(found, dict):
+        problem = f"holds {type(found).__name__} instead of an object of settings"
+        raise FileError(path, problem, "restore it from the tool that wrote it")
+    return found
+
+
+def number(value: Any, name: str, path: Path, above: float = 0.0) -> float:
+    """A finite number above a bound, from a setting, a list of one or a tensor of one."""
+    try:
+        found = float(np.asarray(value, dtype=np.float64).item())
+    except (TypeError, ValueError):
+        found = np.nan
+    if not above < found < np.inf:
+        raise FileError(path, f"{name} is {value!r}", f"expected a number above {above:g}; restore the file")
+    return found
 
 
 def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.Tensor:
     """A table of float32 rows from an array or tensor, its shape checked."""
-    tensor = array if isinstance(array, torch.Tensor) else torch.from_numpy(np.array(array))
-    if tensor.ndim != 2 or not tensor.is_floating_point() or (width is not None and tensor.shape[1] != width):
+    if not isinstance(array, torch.Tensor):
+        array = np.asarray(array)
+        if array.dtype.kind not in "fiub":
+            raise FileError(path, f"{name} is an array of {array.dtype}", "expected floating-point numbers")
+        array = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+    tensor: torch.Tensor = array
+    fits = tensor.ndim == 2 and tensor.is_floating_point() and tensor.numel() > 0
+    if not fits or (width is not None and tensor.shape[1] != width):
         wanted = f"(rows, {width})" if width is not None else "(rows, dimension)"
         problem = f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}"
         raise FileError(path, problem, f"expected floating-point numbers of shape {wanted}")
@@ -151,10 +311,14 @@ def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.
 
 def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
     """Labels by id from a text file: `id<TAB>label`, `label<TAB>id` or one label a line; plain or gzip, with or without
-    a header line `id<TAB>label`; or from JSON, a list of labels or an object of ids by label."""
+    a header line `id<TAB>label` or a first line that counts the others; or from JSON, a list of labels or an object of
+    ids by label."""
     _must_exist(path)
     if path.suffix == ".json":
         found = load_json(path)
+        if not isinstance(found, list | dict):
+            problem = f"holds {type(found).__name__} instead of a list of {kind} labels"
+            raise FileError(path, problem, "give the labels the model was trained with")
         labels = [str(label) for label in found] if isinstance(found, list) else _by_id(path, found.items(), rows, kind)
     else:
         opener = gzip.open if path.suffix == ".gz" else open
@@ -166,11 +330,17 @@ def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
         cells = [line.split("\t") for line in lines if line]
         if cells and [cell.strip().lower() for cell in cells[0]] in (["id", "label"], ["label", "id"]):
             cells = cells[1:]
+        counted = False
         if cells and len(cells[0]) == 1 and cells[0][0].isdecimal() and int(cells[0][0]) == len(cells) - 1 == rows:
             cells = cells[1:]  # a first line that counts the others
+            counted = True
         labels = [cell[0] for cell in cells]
         if cells and len(cells[0]) == 2:
-            by_first = all(cell[0].isdecimal() for cell in cells)
+            first, second = (_are_ids([cell[column] for cell in cells if len(cell) == 2]) for column in (0, 1))
+            # Where labels are numbers, both may be ids: files with a count line (OpenKE's) have the labels first.
+            by_first = first and not (second and counted)
+            if not (first or second):
+                by_first = all(cell[0].isdecimal() for cell in cells)
             pairs = [(cell[1], cell[0]) if by_first else (cell[0], cell[1]) for cell in cells if len(cell) == 2]
             labels = _by_id(path, pairs, rows, kind)
     if len(labels) != rows:
@@ -181,6 +351,10 @@ def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
         return Vocabulary(labels)
     except InputError as error:
         raise FileError(path, str(error), "each row needs a label of its own") from error
+
+
+def _are_ids(column: list[str]) -> bool:
+    return all(map(str.isdecimal, column)) and sorted(map(int, column)) == list(range(len(column)))
 
 
 def _by_id(path: Path, pairs: Any, rows: int, kind: str) -> list[str]:

@@ -15,13 +15,13 @@ class TransE:
 
     Two things that only models trained elsewhere have:
     squared: D is the square of that, which changes scores and never ranks
-    unit_entities: entity vectors have Euclidean length 1; the vector of a new entity is scaled to it
+    unit_norm: entity vectors have length 1 in this norm (1 or 2), and that of a new entity is scaled to it; 0 for any
     """
 
     dim: int
     norm: int = 1
     squared: bool = False
-    unit_entities: bool = False
+    unit_norm: int = 0
     name: ClassVar[str] = "transe"
 
     @property
@@ -58,8 +58,8 @@ class TransE:
         return found.square() if self.squared else found
 
     def constrained(self, entities: Tensor) -> Tensor:
-        """Entity vectors as the model wants them: of length 1 where `unit_entities` is set."""
-        return torch.nn.functional.normalize(entities, dim=-1) if self.unit_entities else entities
+        """Entity vectors as the model wants them: of length 1 where `unit_norm` is set."""
+        return torch.nn.functional.normalize(entities, p=self.unit_norm, dim=-1) if self.unit_norm else entities
 
     def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
         """The relation vectors for the trained parameters: the parameters themselves."""
