@@ -50,11 +50,11 @@ def test_embed_reports_what_it_does_not_use(line: Model) -> None:
     assert found.entities == ["x"]
     assert sorted(found.without_vector) == ["y", "z"]
     text = " | ".join(found.notes)
-    assert "1 duplicate triples dropped" in text
-    assert "2 triples not used: their relation has no trained vector (x likes b, z likes a)" in text
-    assert "1 triples not used: they join two new entities (y next x)" in text
-    assert "1 triples join known entities only" in text
-    assert "2 new entities have no usable neighbour and get no vector" in text
+    assert "1 duplicate triple dropped" in text
+    assert "2 triples not used, over a relation without a trained vector (x likes b, z likes a)" in text
+    assert "1 triple not used, between two new entities (y next x)" in text
+    assert "1 triple between known entities" in text
+    assert "2 new entities without a usable neighbour" in text
 
 
 def test_embed_of_nothing_new(line: Model) -> None:
@@ -131,7 +131,7 @@ def test_classify_by_hand(line: Model) -> None:
     assert found.claims[0].threshold == -0.5  # between 0 and -1
     assert found.claims[2].threshold == -0.5  # `far` is not covered: the threshold of all
     assert found.accuracy == 75.0  # no verdict counts as false
-    assert "1 of 4 claims have no verdict" in found.notes[-1]
+    assert "1 of 4 claims without a verdict" in found.notes[-1]
     assert line.classify([("a", "next", "b")], valid=valid).accuracy is None
 
 

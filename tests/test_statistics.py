@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ookg.statistics import GraphStatistics, IntArray
+from ookg.statistics import GraphStatistics, IntArray, directed_cooccurrence
 
 
 def slow_cooccurrence(triples: list[tuple[int, int, int]], relations: int) -> list[list[int]]:
@@ -23,6 +23,13 @@ def test_by_hand() -> None:
     # P(0 | 1) = 2/3, P(1 | 0) = 2/2
     found = graph.correlation(np.array([0, 1, 0, 0]), np.array([1, 0, 0, 2]))
     assert found.tolist() == pytest.approx([2 / 3 + 1, 2 / 3 + 1, 2, 0])
+
+
+def test_directed_by_hand() -> None:
+    # Entity 0 is a head of 0 and a tail of 1; entity 1 a tail of 0 and a head of 1; entity 2 a head and a tail of 1.
+    triples = np.array([[0, 0, 1], [2, 1, 0], [1, 1, 2]])
+    found = directed_cooccurrence(triples, 3, 2).toarray()
+    assert found.tolist() == [[1, 0, 0, 1], [0, 2, 1, 1], [0, 1, 1, 0], [1, 1, 0, 2]]
 
 
 def random_ids(rng: np.random.Generator, entities: int, relations: int, size: int) -> IntArray:

@@ -33,7 +33,9 @@ def test_quotes_are_text_in_tsv_and_meaningful_in_csv(tmp_path: Path) -> None:
     assert rows(read_triples(write(tmp_path / "a.csv", '"a, ""b""",r,c\n'))) == [('a, "b"', "r", "c")]
 
 
-@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.tsv.gz", "a.csv.zst", "a.tsv.zst", "a.parquet", "a.txt"])
+@pytest.mark.parametrize(
+    "name", ["a.tsv", "a.csv", "a.tsv.gz", "a.csv.zst", "a.tsv.zst", "a.tsv.bz2", "a.parquet", "a.txt"]
+)
 @pytest.mark.parametrize("labelled", [False, True])
 def test_what_is_written_is_read(tmp_path: Path, name: str, labelled: bool) -> None:
     triples = as_triples([(*row, "1" if i else "0") for i, row in enumerate(ROWS)] if labelled else ROWS)

@@ -18,7 +18,7 @@ from ookg.evaluation.link_prediction import (
     test_queries,
 )
 from ookg.evaluation.ranking import RankSummary, Ties
-from ookg.model import Model, accuracy
+from ookg.model import Model, accuracy, counted
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Degree, Weights
 from ookg.progress import Progress
@@ -29,19 +29,24 @@ from ookg.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class LinkPredictionResult:
-    """Ranks of the test triples' answers. `unscored` queries had no vector for their entity or relation."""
+    """Ranks of the test triples' answers.
+
+    unscored: queries without a vector for their entity or relation, whose candidates are all equal
+    unreachable: queries whose answer is itself new, which ranks behind every known entity
+    """
 
     protocol: Protocol
     ties: Ties
     summary: RankSummary
     unscored: int
+    unreachable: int
     notes: list[str]
 
     def to_dict(self) -> dict[str, Any]:
         """The result by the names of the command line; hits are percentages."""
         figures = {name: None if np.isnan(value) else value for name, value in self.summary.to_dict().items()}
         head = {"task": "link-prediction", "protocol": self.protocol, "ties": self.ties}
-        return head | figures | {"unscored": self.unscored}
+        return head | figures | {"unscored": self.unscored, "unreachable": self.unreachable}
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,13 @@ def evaluate_link_prediction(
     else:
         counts = link_prediction(newcomers, queries, true_triples, len(entities), protocol)
     summary = RankSummary.of(counts.ranks(ties))
-    return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), given.notes)
+    unreachable = int((queries.answer >= num_known).sum())
+    notes = list(given.notes)
+    if unreachable:
+        notes.append(
+            f"{counted(unreachable, 'query', 'queries')} with a new entity as answer, ranked behind all known ones"
+        )
+    return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), unreachable, notes)
 
 
 def evaluate_triplet_classification(

@@ -3,7 +3,7 @@
     model.json            what it is: format, version, geometry, settings, provenance, and the name of the data folder
     data-XXXXXXXX/
       vectors.safetensors   entities and relations, float32
-      entities.parquet      entity, degree (its number of training triples)
+      entities.parquet      entity, degree (how many ends of training triples it is)
       relations.parquet     relation, entities (how many have it)
       cooccurrence.parquet  relation, other, entities (how many have both)
       triples.parquet       head, relation, tail: the training triples as ids
@@ -17,6 +17,7 @@ new one.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shutil
 from dataclasses import asdict, dataclass, fields
@@ -32,7 +33,7 @@ from scipy import sparse
 
 from ookg.embedding import Embedding
 from ookg.errors import InputError, ModelFileError
-from ookg.files import atomic_write, sync
+from ookg.files import WRITE_ERRORS, atomic_write, sync, unwritable
 from ookg.models import GEOMETRIES
 from ookg.statistics import GraphStatistics, IntArray
 from ookg.vocabulary import Vocabulary
@@ -40,6 +41,7 @@ from ookg.vocabulary import Vocabulary
 FORMAT, VERSION = "ookg model", 1
 MODEL_FILE = "model.json"
 STATE_FILE = "training-state.safetensors"
+DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
 FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
 
 
@@ -72,13 +74,16 @@ class Checkpoint:
 def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     """Write a model directory, or replace the model in it."""
     directory = Path(directory)
+    replaced = _data_of(directory)
     data = directory / f"data-{secrets.token_hex(4)}"
     try:
         data.mkdir(parents=True)
         _write_data(checkpoint, data)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(data, ignore_errors=True)
-        raise InputError(f"{directory}: cannot be written ({error.strerror}); choose another place") from error
+        if isinstance(error, WRITE_ERRORS):
+            raise unwritable(directory, error) from error
+        raise
     geometry = checkpoint.embedding.geometry
     description = {
         "format": FORMAT,
@@ -95,9 +100,16 @@ def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     }
     with atomic_write(directory / MODEL_FILE) as temporary:
         temporary.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    for old in directory.glob("data-*"):
-        if old != data:
-            shutil.rmtree(old, ignore_errors=True)
+    if replaced is not None:
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _data_of(directory: Path) -> Path | None:
+    """The data folder of the model in a directory, if there is one that can be read."""
+    try:
+        return directory / str(_description(directory)["data"])
+    except ModelFileError:
+        return None
 
 
 def _write_data(checkpoint: Checkpoint, data: Path) -> None:
@@ -125,8 +137,8 @@ def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
     """Read a model directory; a damaged or newer one is refused with a line that says why."""
     directory = Path(directory)
     description = _description(directory)
-    data = directory / str(description.get("data"))
-    for name, size in description.get("bytes", {}).items():
+    data = directory / description["data"]
+    for name, size in description["bytes"].items():
         if not (data / name).is_file():
             raise ModelFileError(f"{data / name}: missing; the model is damaged, restore it or train again")
         if (data / name).stat().st_size != size:
@@ -174,9 +186,19 @@ def _description(directory: Path) -> dict[str, Any]:
         raise ModelFileError(f"{path}: damaged ({error}); restore it or train again") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not the description of an ookg model; name a directory that `ookg train` wrote")
-    if not isinstance(description.get("version"), int) or description["version"] > VERSION:
+    if type(description.get("version")) is not int or description["version"] > VERSION:
         newer = f"version {description.get('version')}, and this ookg reads up to {VERSION}"
         raise ModelFileError(f"{path}: {newer}; upgrade ookg")
+    for name, fits in (
+        ("data", lambda value: isinstance(value, str) and DATA_NAME.fullmatch(value)),
+        ("bytes", lambda value: isinstance(value, dict) and set(FILES[:3]) <= set(value) <= set(FILES)),
+        ("norm", lambda value: value in (1, 2)),
+        ("settings", lambda value: isinstance(value, dict)),
+        ("provenance", lambda value: isinstance(value, dict)),
+    ):
+        if not fits(description.get(name)):
+            problem = f"{path}: damaged ({name!r} is {description.get(name)!r})"
+            raise ModelFileError(f"{problem}; restore it or train again")
     return description
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+MANY = 50_000  # among more names, the closest ones would take seconds to find
+
 
 class OokgError(Exception):
     """Anything `ookg` refuses; its text is one line that a user can act on."""
@@ -37,6 +39,6 @@ def unknown_name(kind: str, name: str, known: list[str], remedy: str) -> InputEr
     """An error for a name that does not exist, with the closest existing ones."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=3, cutoff=0.6)
+    close = get_close_matches(name, known, n=3, cutoff=0.6) if len(known) <= MANY else []
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else remedy
     return InputError(f"unknown {kind} {name!r}; {hint}")

@@ -17,6 +17,9 @@ def write_vectors(path: str | Path, name: str, labels: Sequence[str] | Any, vect
     """Write labels (in column `name`) and vectors, (labels, width) (in column `vector`)."""
     flat = pa.array(vectors.detach().float().cpu().contiguous().numpy().ravel())
     offsets = pa.array(range(0, vectors.numel() + 1, max(1, vectors.shape[1])), pa.int64())
-    column = pa.LargeListArray.from_arrays(offsets, flat)
+    if vectors.numel() < 1 << 31:
+        column = pa.ListArray.from_arrays(offsets.cast(pa.int32()), flat)
+    else:
+        column = pa.LargeListArray.from_arrays(offsets, flat)
     with atomic_write(path) as temporary:
         pq.write_table(pa.table({name: labels, "vector": column}), temporary)

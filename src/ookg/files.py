@@ -5,16 +5,22 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from ookg.errors import InputError
+
+WRITE_ERRORS = (OSError, SafetensorError)
 
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` to write to; it takes the place of `path` when the block ends well."""
     path = Path(path)
+    if not path.name:
+        raise InputError(f"{str(path)!r} is not the name of a file; give one to write to")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -24,10 +30,17 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         yield temporary
         sync(temporary)
         os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
+    except WRITE_ERRORS as error:
+        raise unwritable(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def unwritable(path: Path, error: Exception) -> InputError:
+    """The line for a place that nothing can be written to."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"{path}: cannot be written ({reason}); choose another place, or make room")
 
 
 def sync(path: Path) -> None:

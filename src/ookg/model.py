@@ -22,6 +22,7 @@ from ookg.vocabulary import Vocabulary
 
 TripleSource = str | Path | Triples | Iterable[Sequence[str]]
 EXAMPLES = 3
+NEWCOMERS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,11 @@ class Model:
             those weights depend on it, else degree
         """
         weights = weights or self._default(Correlation() if query_relation is not None else Degree())
+        if query_relation is not None and not weights.needs_query:
+            name = type(weights).__name__.lower()
+            raise InputError(
+                f"a query relation with {name} weights, which do not look at it; choose correlation weights"
+            )
         if weights.needs_query and query_relation is None:
             raise InputError(
                 "correlation weights depend on the relation that is asked for, so there is no single vector; "
@@ -265,8 +271,8 @@ class Model:
         ]
         notes = list(found.notes)
         if not scored.all():
-            missing = f"{int((~scored).sum())} of {len(scored)} claims have no verdict"
-            notes.append(f"{missing}: an entity or relation in them has no vector")
+            missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
+            notes.append(f"{missing}: an entity or the relation has no vector")
         return Classification(verdicts, accuracy(scores, limits, claims.truth), notes)
 
     def thresholds(self, valid: Triples, given: Given) -> Thresholds:
@@ -311,9 +317,11 @@ class Model:
         geometry = embedding.geometry
         point = geometry.solve_tail(vector, moved) if asks_tail else geometry.solve_head(moved, vector)
         known = geometry.gap_to_all(point, embedding.entities)[0]
-        others = np.arange(newcomers.support.num_newcomers)
-        new = newcomers.vectors(others, np.full(len(others), relation))
-        return torch.cat([known, geometry.gap(point, new)]).double().cpu().numpy()
+        gaps = [known]
+        for start in range(0, newcomers.support.num_newcomers, NEWCOMERS_AT_ONCE):
+            others = np.arange(start, min(start + NEWCOMERS_AT_ONCE, newcomers.support.num_newcomers))
+            gaps.append(geometry.gap(point, newcomers.vectors(others, np.full(len(others), relation))))
+        return torch.cat(gaps).double().cpu().numpy()
 
     def _stated_answers(self, given: Given, entity: int, relation: int, asks_tail: bool) -> IntArray:
         """The answers that training and given triples state."""
@@ -356,22 +364,29 @@ def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, num_known: 
     """What the given triples have that makes no vector, in words."""
     notes = []
     if triples.duplicates:
-        notes.append(f"{triples.duplicates:,} duplicate triples dropped")
+        notes.append(f"{counted(triples.duplicates, 'duplicate triple')} dropped")
     unused = found.unused
     for rows, text in (
-        (unused.untrained_relation, "not used: their relation has no trained vector"),
-        (unused.between_newcomers, "not used: they join two new entities"),
-        (unused.without_newcomer, "join known entities only: they make no vector, but state known answers"),
+        (unused.untrained_relation, "not used, over a relation without a trained vector"),
+        (unused.between_newcomers, "not used, between two new entities"),
+        (unused.without_newcomer, "between known entities, which make no vector but state known answers"),
     ):
         if len(rows):
             examples = [" ".join(triple) for triple in triples.select(rows[:EXAMPLES])]
-            notes.append(f"{len(rows):,} triples {text} ({_some(examples, len(rows))})")
+            notes.append(f"{counted(len(rows), 'triple')} {text} ({_some(examples, len(rows))})")
     lacking = np.flatnonzero(~found.representable)
     if len(lacking):
         examples = entities.select(lacking[:EXAMPLES] + num_known)
-        problem = f"{len(lacking):,} new entities have no usable neighbour and get no vector"
+        problem = (
+            f"{counted(len(lacking), 'new entity', 'new entities')} without a usable neighbour, and so without a vector"
+        )
         notes.append(f"{problem} ({_some(examples, len(lacking))})")
     return notes
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _some(examples: list[str], total: int) -> str:

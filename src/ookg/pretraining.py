@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from ookg.embedding import Embedding
 from ookg.errors import InputError
 from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts
 from ookg.evaluation.thresholds import best_threshold
+from ookg.files import atomic_write
 from ookg.model import Model, TripleSource
 from ookg.progress import Progress
 from ookg.statistics import GraphStatistics, IntArray
@@ -48,15 +48,19 @@ class Storage:
         """Refuse to lose anything that was not meant to be lost."""
         if self.directory.exists() and not self.directory.is_dir():
             raise InputError(f"{self.directory}: is a file; name a directory for the model")
-        if self.overwrite:
-            self.state_path.unlink(missing_ok=True)
-        elif not self.resume:
+        if not (self.overwrite or self.resume):
             if self.state_path.exists():
                 raise InputError(
                     f"{self.directory}: holds an unfinished run; continue it with --resume, or --overwrite it"
                 )
             if holds_model(self.directory):
                 raise InputError(f"{self.directory}: holds a model; choose another directory, or --overwrite it")
+
+    def probe(self) -> None:
+        """Fail before the training where nothing can be written, not after it."""
+        with atomic_write(self.directory / ".probe") as temporary:
+            temporary.touch()
+        (self.directory / ".probe").unlink(missing_ok=True)
 
 
 def train(
@@ -81,35 +85,31 @@ def train(
         triples = triples.select(triples.truth)
     if not len(triples):
         raise InputError(f"{triples.source}: no triples to train on")
+    target, digest = choose_device(device), _digest(triples)
     if storage is not None:
         storage.prepare()
-    digest = _digest(triples)
-    if (
-        storage is not None
-        and resume
-        and not overwrite
-        and holds_model(storage.directory)
-        and not storage.state_path.exists()
-    ):
-        return _finished(storage, settings, digest)
-
-    target = choose_device(device)
+        if resume and not overwrite and holds_model(storage.directory) and not storage.state_path.exists():
+            return _finished(storage, settings, digest)
+        storage.probe()
     ids = torch.from_numpy(triples.ids).to(target)
     trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
-    validate = None if valid is None else _validation(as_triples(valid, keep_duplicates=True), triples, settings)
     fingerprint = settings.to_dict() | {"training triples": digest}
+    validate = None
+    if valid is not None:
+        valid = as_triples(valid, keep_duplicates=True)
+        validate = _validation(valid, triples, settings)
+        fingerprint["validation triples"] = _digest(valid)
     run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
-    if resume and not overwrite:
+    if resume:
         run.resume()
     if progress:
         _say_what_is_used(trainer)
-    begun, first = time.monotonic(), trainer.step_number
     if progress:
-        with Progress(f"training {settings.model}", settings.steps, start=first) as report:
+        with Progress(f"training {settings.model}", settings.steps, start=trainer.step_number) as report:
             tables = run.run(report)
     else:
         tables = run.run()
-    model = Model(_checkpoint(triples, tables, settings, digest, time.monotonic() - begun, str(target)))
+    model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, str(target)))
     if storage is not None:
         model.save(storage.directory)
         storage.state_path.unlink(missing_ok=True)

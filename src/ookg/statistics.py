@@ -74,6 +74,16 @@ class GraphStatistics:
         return result
 
 
+def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
+    """(2·relations, 2·relations) sparse: co-occurrence that tells sides apart.
+
+    Row or column r is "is a head of r", relations + r is "is a tail of r".
+    """
+    heads, tails = triples[:, [0, 1]], triples[:, [2, 1]] + [0, num_relations]
+    has = _pair_matrix(np.concatenate([heads, tails]), num_entities, 2 * num_relations)
+    return (has.T @ has).tocsr()
+
+
 def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
     pairs = np.concatenate([triples[:, [0, 1]], triples[:, [2, 1]]])
     return _pair_matrix(pairs, num_entities, num_relations)

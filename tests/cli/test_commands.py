@@ -12,10 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from conftest import random_triples
+from ookg.checkpoint import STATE_FILE, holds_model
 from ookg.cli import COMMANDS, main
-from ookg.triples import write_triples
+from ookg.model import Model
+from ookg.pretraining import _digest
+from ookg.training.loop import TrainingRun
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
+from ookg.triples import read_triples, write_triples
 
 Run = Callable[..., str]
 TRAINING = ["--dim", "8", "--steps", "40", "--batch", "32", "--negatives", "4", "--margin", "4", "--lr", "0.05"]
@@ -43,10 +50,11 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         captured = capsys.readouterr()
         if code == 0:
             return captured.out
-        lines = [line for line in captured.err.splitlines() if line.startswith("ookg: ")]
-        assert len(lines) == 1
+        *notes, line = captured.err.splitlines()
+        assert line.startswith("ookg: ")
+        assert not any("Traceback" in note or note.startswith("ookg: ") for note in notes)
         assert captured.out == ""
-        return lines[0]
+        return line
 
     return call
 
@@ -231,7 +239,25 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
         (["classify", "model", "--valid", "wrong.tsv", "claims.tsv"], "wrong.tsv:1: label value 'yes'"),
         (["export", "model"], "nothing to write"),
         (["evaluate", "model", "--dataset", "FB15k-Hed-10"], "FB15k-Hed-10"),
-        (["evaluate", "broken", "--dataset", "x"], "x"),
+        (["evaluate", "nowhere", "--dataset", "links"], "nowhere: no model here"),
+        (["train", "FB15k-Head-99", "--out", "m"], "did you mean 'FB15k-Head-10'"),
+        (["train", "graph.tsv", "--out", "m", "--margin", "inf"], "margin inf; it must be a number above 0"),
+        (["train", "graph.tsv", "--out", "m", "--seed", "99999999999999999999"], "below 2^63"),
+        (["train", "graph.tsv", "--out", "new.tsv"], "new.tsv: is a file"),
+        (["train", "graph.tsv", "--out", "new.tsv/m"], "cannot be"),
+        (["train", "graph.tsv", "--out", "m", "--preset", "fb15k", "--config", "preset.toml"], "choose one of them"),
+        (["train", "graph.tsv", "--out", "m", "--config", "number.toml"], "unknown preset '3'"),
+        (["train", "graph.tsv", "--out", "m", "--dim", "99999999999"], "no memory for tables"),
+        (["embed", "model", "new.tsv", "--out", "new.tsv"], "new.tsv: is an input of this command"),
+        (["embed", "model", "new.tsv", "--out", "model/x.parquet"], "lies in the model's directory"),
+        (["embed", "model", "new.tsv", "--out", "x" * 250], "cannot be written"),
+        (["embed", "model", "y" * 300, "--out", "n.parquet"], "File name too long"),
+        (
+            ["embed", "model", "new.tsv", "--out", "n.parquet", "--weights", "degree", "--query-relation", "r0"],
+            "do not look",
+        ),
+        (["export", "model", "--entities", "model/model.json"], "lies in the model's directory"),
+        (["export", "model", "--entities", "n.parquet", "--relations", "n.parquet"], "is an input of this command"),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(run: Run, folder: Path, arguments: list[str], message: str) -> None:
@@ -239,10 +265,14 @@ def test_bad_input_gets_one_line_and_exit_code_2(run: Run, folder: Path, argumen
     (folder / "binary.tsv").write_bytes(b"\0\1\2\n")
     (folder / "nothing.tsv").write_text("")
     (folder / "wrong.tsv").write_text("e1\tr0\te2\tyes\n")
-    before = (folder / "model" / "model.json").read_bytes()
+    (folder / "preset.toml").write_text('preset = "wn11"\n')
+    (folder / "number.toml").write_text("preset = 3\n")
+    if not (folder / "links").exists():
+        run("datasets", "split", "graph.tsv", "--out", "links", "--new", "head", "--count", "6")
+    before = (folder / "model" / "model.json").read_bytes(), (folder / "new.tsv").read_bytes()
     assert message in run(*arguments, code=2)
-    assert (folder / "model" / "model.json").read_bytes() == before
-    assert not (folder / "m").exists()
+    assert ((folder / "model" / "model.json").read_bytes(), (folder / "new.tsv").read_bytes()) == before
+    assert not holds_model(folder / "m")
     assert not (folder / "n.parquet").exists()
 
 
@@ -265,3 +295,44 @@ def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_and_version_do_not_wait_for_pytorch() -> None:
     script = "import sys, ookg.cli\ntry: ookg.cli.main(['--help'])\nexcept SystemExit: sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0
+
+
+def test_training_leaves_other_folders_alone(run: Run, folder: Path) -> None:
+    (folder / "project" / "data-2024").mkdir(parents=True)
+    (folder / "project" / "data-2024" / "mine.txt").write_text("keep")
+    for _ in range(2):
+        run("train", "graph.tsv", "--out", "project", "--device", "cpu", "--overwrite", *TRAINING)
+    assert (folder / "project" / "data-2024" / "mine.txt").read_text() == "keep"
+    assert len(list((folder / "project").glob("data-*"))) == 2
+
+
+def test_an_unfinished_run_survives_a_failed_overwrite_and_resumes(run: Run, folder: Path) -> None:
+    graph = folder / "graph.tsv"
+    settings = TrainingSettings(dim=8, steps=40, batch=32, negatives=4, margin=4.0, lr=0.05)
+    triples = read_triples(graph)
+    trainer = Trainer(torch.from_numpy(triples.ids), len(triples.entities), len(triples.relations), settings)
+    for _ in range(25):
+        trainer.step()
+    state = folder / "unfinished" / STATE_FILE
+    fingerprint = settings.to_dict() | {"training triples": _digest(triples)}
+    TrainingRun(trainer, state, fingerprint=fingerprint).save()
+    if not torch.cuda.is_available():
+        run("train", "graph.tsv", "--out", "unfinished", "--device", "cuda", "--overwrite", *TRAINING, code=2)
+    assert state.exists()
+    run("train", "graph.tsv", "--out", "unfinished", "--device", "cpu", "--overwrite", "--resume", *TRAINING)
+    run("train", "graph.tsv", "--out", "whole", "--device", "cpu", "--overwrite", *TRAINING)
+    first, second = (Model.load(folder / name).entity_vectors for name in ("unfinished", "whole"))
+    assert torch.equal(first, second)
+
+
+def test_divergence_is_no_success(run: Run, folder: Path) -> None:
+    options = [*TRAINING, "--lr", "1e38"]
+    assert "training diverged" in run("train", "graph.tsv", "--out", "diverged", "--device", "cpu", *options, code=2)
+    assert not holds_model(folder / "diverged")
+
+
+def test_link_prediction_says_when_answers_are_new(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("datasets", "split", "graph.tsv", "--out", "both", "--new", "both", "--count", "3", "--overwrite")
+    run("train", "both", "--out", "both-model", "--device", "cpu", "--overwrite", *TRAINING)
+    found = json.loads(run("evaluate", "both-model", "--dataset", "both", "--json"))
+    assert found["unreachable"] == found["queries"] > 0

@@ -35,7 +35,7 @@ def test_settings_survive_plain_values() -> None:
     ("values", "message"),
     [
         ({"dim": 0}, "dim 0; it must be 1 or more"),
-        ({"margin": -1.0}, "margin -1.0; it must be above 0"),
+        ({"margin": -1.0}, "margin -1.0; it must be a number above 0"),
         ({"margin": float("nan")}, "margin nan"),
         ({"l2": -0.1}, "l2 -0.1; it must be 0 or more"),
         ({"norm": 3}, "norm 3"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ookg.triples import TripleFormat
@@ -56,18 +57,63 @@ def _cell(value: object) -> str:
 
 
 def add_format_options(parser: argparse.ArgumentParser) -> None:
-    """The layout of triple files: --columns, --header, --delimiter."""
+    """The layout of triple files and what to read of them."""
     group = parser.add_argument_group("layout of the triple files (found out from each file if not given)")
     group.add_argument("--columns", metavar="H,R,T[,L]", help="names or positions (from 1) of the columns to read")
     group.add_argument("--header", action=argparse.BooleanOptionalAction, help="whether the first line is a header")
     group.add_argument("--delimiter", metavar="C", help=r"column separator, such as ',' or '\t'")
+    group.add_argument(
+        "--predicates", metavar="FILE|P,P", help="read only these relations: a file with one a line, or a list"
+    )
+    group.add_argument("--literals", action="store_true", help="RDF: keep literals as entities; by default skipped")
 
 
 def triple_format(arguments: argparse.Namespace) -> TripleFormat:
     """The layout that the options say."""
     columns = tuple(arguments.columns.split(",")) if arguments.columns else None
     delimiter = "\t" if arguments.delimiter == "\\t" else arguments.delimiter
-    return TripleFormat(columns, arguments.header, delimiter)
+    predicates = None if arguments.predicates is None else _predicates(arguments.predicates)
+    return TripleFormat(columns, arguments.header, delimiter, predicates, "keep" if arguments.literals else "skip")
+
+
+def _predicates(text: str) -> tuple[str, ...]:
+    """The relations that a list names, or a file with one a line; `<iri>` is the same as `iri`."""
+    from ookg.errors import FileError
+
+    if Path(text).is_file():
+        try:
+            names = Path(text).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(text, f"cannot be read ({error})", "give UTF-8 text with one predicate a line") from error
+    else:
+        names = text.split(",")
+    bare = (name.strip() for name in names)
+    return tuple(name[1:-1] if name.startswith("<") and name.endswith(">") else name for name in bare if name)
+
+
+def add_prefix_option(parser: argparse.ArgumentParser) -> None:
+    """--prefix."""
+    parser.add_argument(
+        "--prefix",
+        action="append",
+        default=[],
+        metavar="NAME=IRI",
+        help="show IRIs that start so as NAME:rest in tables, as it is done for common ones (wd, dbr, schema, ...)",
+    )
+
+
+def shortener(arguments: argparse.Namespace) -> Callable[[str], str]:
+    """How labels are shown in tables: by the common prefixes and those of --prefix."""
+    from ookg.display import PREFIXES, shortened
+    from ookg.errors import InputError
+
+    prefixes = dict(PREFIXES)
+    for text in arguments.prefix:
+        name, _, namespace = text.partition("=")
+        if not namespace:
+            raise InputError(f"--prefix {text!r}; give NAME=IRI, such as ex=http://example.org/")
+        prefixes[name] = namespace
+    return lambda label: shortened(label, prefixes)
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -137,3 +183,15 @@ def print_notes(notes: Sequence[str]) -> None:
     """What a person should know of the result, on standard error."""
     for text in notes:
         note(f"note: {text}")
+
+
+def check_output(path: str, inputs: Sequence[str | None], model: str | None = None) -> None:
+    """Refuse to write over what is read: an input file, or a file of the model."""
+    from ookg.errors import InputError
+
+    target = Path(path).resolve()
+    for name in inputs:
+        if name is not None and Path(name).resolve() == target:
+            raise InputError(f"{path}: is an input of this command; write to another file")
+    if model is not None and Path(model).resolve() in (target, *target.parents):
+        raise InputError(f"{path}: lies in the model's directory; write to another place")

@@ -8,6 +8,7 @@ from ookg.cli.console import (
     add_format_options,
     add_model_argument,
     add_weight_options,
+    check_output,
     chosen_limit,
     chosen_weights,
     load_model,
@@ -34,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.export import write_vectors
     from ookg.triples import read_triples
 
+    check_output(arguments.out, [arguments.triples], arguments.model)
     triples = read_triples(arguments.triples, triple_format(arguments))
     new = load_model(arguments).embed(
         triples,

@@ -14,6 +14,7 @@ from ookg.cli.console import (
     add_format_options,
     add_model_argument,
     add_weight_options,
+    check_output,
     chosen_limit,
     chosen_weights,
     load_model,
@@ -49,6 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not (arguments.entities or arguments.relations or arguments.out):
         raise InputError("nothing to write; name --entities FILE, --relations FILE or both, or --out FOLDER")
+    outputs = [path for path in (arguments.entities, arguments.relations, arguments.out) if path]
+    for place, path in enumerate(outputs):
+        check_output(path, [arguments.given, *outputs[:place]], arguments.model)
     if arguments.out and (arguments.entities or arguments.relations):
         raise InputError("--out names a folder for both tables; leave out --entities and --relations")
     if not arguments.out and (arguments.format or arguments.overwrite):

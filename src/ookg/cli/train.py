@@ -61,6 +61,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train and store."""
     from ookg.datasets import load_dataset, published_sets
+    from ookg.errors import unknown_name
+    from ookg.model import counted
     from ookg.pretraining import train
     from ookg.triples import read_triples
 
@@ -72,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
         dataset = load_dataset(arguments.triples, arguments.data)
         triples, valid = dataset.train, dataset.valid
     else:
+        if not path.exists() and not path.suffix:
+            raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
         triples = read_triples(path, triple_format(arguments), labels="refused")
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
@@ -80,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         raise InputError("--validate-every, but no triples to validate on; give --valid FILE")
     if triples.duplicates:
-        note(f"note: {triples.duplicates:,} duplicate triples dropped")
+        note(f"note: {counted(triples.duplicates, 'duplicate triple')} dropped")
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
     model = train(
@@ -104,9 +108,8 @@ def _settings(arguments: argparse.Namespace) -> Any:
     from ookg.errors import InputError
     from ookg.training.settings import TrainingSettings, preset, read_settings
 
-    settings = preset(arguments.preset) if arguments.preset else TrainingSettings()
-    if arguments.config:
-        settings = read_settings(arguments.config, settings)
+    chosen = preset(arguments.preset) if arguments.preset else None
+    settings = read_settings(arguments.config, chosen) if arguments.config else chosen or TrainingSettings()
     names = ["model", "subsampling", *NUMBERS]
     values = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.lr_drops is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.evaluation.ranking import AnswerIndex, RankCounts, filtered_rank_counts
+from ookg.evaluation.ranking import QUERIES_AT_ONCE, AnswerIndex, RankCounts, filtered_rank_counts
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.support import BoolArray
 from ookg.progress import Reporter
@@ -34,7 +34,7 @@ class Queries:
     answer: IntArray
     asks_tail: BoolArray
 
-    def select(self, rows: BoolArray) -> Queries:
+    def select(self, rows: BoolArray | IntArray) -> Queries:
         """Some of the queries."""
         return Queries(self.entity[rows], self.relation[rows], self.answer[rows], self.asks_tail[rows])
 
@@ -84,16 +84,19 @@ def link_prediction(
     rivals_known = num_known - np.bincount(query[other < num_known], minlength=len(queries))
     rivals_new = num_candidates - num_known - np.bincount(query[other >= num_known], minlength=len(queries))
 
-    points, scored = _points(newcomers, queries)
-    answer_known = queries.answer < num_known
+    trained = queries.relation < newcomers.embedding.num_relations
+    scored = trained & newcomers.has_vector(queries.entity)
     # What holds where the answer, or everything, is without a vector; `others` includes the answer itself.
     better = np.where(scored, rivals_known, 0)
     equal = np.where(scored, rivals_new, rivals_known + rivals_new)
-    rows = np.flatnonzero(scored & answer_known)
-    ranked = filtered_rank_counts(
-        newcomers.embedding, points[torch.from_numpy(rows)], queries.answer[rows], _rows(others, rows), report
-    )
-    better[rows], equal[rows] = ranked.better, ranked.equal
+    rows = np.flatnonzero(scored & (queries.answer < num_known))
+    for start in range(0, len(rows), QUERIES_AT_ONCE):
+        chunk = rows[start : start + QUERIES_AT_ONCE]
+        points = _points(newcomers, queries.select(chunk))
+        ranked = filtered_rank_counts(newcomers.embedding, points, queries.answer[chunk], _rows(others, chunk))
+        better[chunk], equal[chunk] = ranked.better, ranked.equal
+        if report is not None:
+            report(start + len(chunk))
     return RankCounts(better, equal)
 
 
@@ -104,18 +107,16 @@ def kept_by(protocol: Protocol, queries: Queries, num_known: int, num_relations:
     return queries.select((queries.relation < num_relations) & (queries.answer < num_known))
 
 
-def _points(newcomers: Newcomers, queries: Queries) -> tuple[Tensor, BoolArray]:
-    """Where each query's answer should be, (queries, entity_width), and whether that is known."""
+def _points(newcomers: Newcomers, queries: Queries) -> Tensor:
+    """Where each query's answer should be, (queries, entity_width)."""
     embedding = newcomers.embedding
-    trained = queries.relation < embedding.num_relations
-    relation = np.where(trained, queries.relation, 0)
-    vectors = newcomers.entity_vectors(queries.entity, relation)
-    relations = embedding.relations[torch.from_numpy(relation).to(embedding.device)]
-    asks_tail = torch.from_numpy(queries.asks_tail).to(embedding.device)[:, None]
-    tails = embedding.geometry.solve_tail(vectors, relations)
-    heads = embedding.geometry.solve_head(relations, vectors)
-    points = torch.where(asks_tail, tails, heads)
-    return points, trained & ~points.isnan().any(dim=1).cpu().numpy()
+    vectors = newcomers.entity_vectors(queries.entity, queries.relation)
+    relations = embedding.relations[torch.from_numpy(queries.relation).to(embedding.device)]
+    points = torch.empty_like(vectors)
+    asks_tail = torch.from_numpy(queries.asks_tail).to(embedding.device)
+    points[asks_tail] = embedding.geometry.solve_tail(vectors[asks_tail], relations[asks_tail])
+    points[~asks_tail] = embedding.geometry.solve_head(relations[~asks_tail], vectors[~asks_tail])
+    return points
 
 
 def _other_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> AnswerIndex:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from ookg.embedding import Embedding
-from ookg.progress import Reporter
 from ookg.statistics import FloatArray, IntArray
 
 # How many distances the reference may hold at once, whatever the number of entities and queries.
 CHUNK_NUMBERS = 1 << 24
+# How many queries' points are made and compared at once.
 QUERIES_AT_ONCE = 4096
 
 Ties = Literal["mean", "optimistic", "pessimistic"]
@@ -68,25 +68,13 @@ class AnswerIndex:
         return np.repeat(np.arange(end - start), counts), self.answers[self.offsets[start] : self.offsets[end]]
 
 
-def filtered_rank_counts(
-    embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex, report: Reporter | None = None
-) -> RankCounts:
+def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
     """Compare the answer of each query with all entities but the query's other true answers.
 
     points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
     others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
     """
-    compare = _fastest(embedding)
-    counts = np.empty((2, len(answers)), dtype=np.int64)
-    for start in range(0, len(answers), QUERIES_AT_ONCE):
-        end = min(start + QUERIES_AT_ONCE, len(answers))
-        part = compare(
-            embedding, points[start:end], answers[start:end], others.part(start, end, embedding.num_entities)
-        )
-        counts[0, start:end], counts[1, start:end] = part.better, part.equal
-        if report is not None:
-            report(end)
-    return RankCounts(counts[0], counts[1])
+    return _fastest(embedding)(embedding, points, answers, others.part(0, len(answers), embedding.num_entities))
 
 
 def _fastest(embedding: Embedding) -> Compare:

@@ -38,6 +38,13 @@ class Newcomers:
         """(newcomers,) whether each has a usable neighbour."""
         return self.support.counts > 0
 
+    def has_vector(self, entities: IntArray) -> BoolArray:
+        """Whether each entity, known or new, has a vector."""
+        newcomer = entities - self.embedding.num_entities
+        made = np.append(self.representable, False)[np.clip(newcomer, 0, len(self.representable))]
+        found: BoolArray = (newcomer < 0) | made
+        return found
+
     def with_room_for(self, num_newcomers: int) -> Newcomers:
         """The same with so many newcomers; those beyond the given triples' ones have no neighbour."""
         return replace(

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ookg.errors import InputError, ModelFileError, TrainingInterrupted
+from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
 from ookg.files import atomic_write
 from ookg.progress import Reporter
 from ookg.training.trainer import Trainer
@@ -54,16 +54,19 @@ class TrainingRun:
     fingerprint: dict[str, Any] = field(default_factory=dict)
     validations: list[tuple[int, float]] = field(default_factory=list)
     best: dict[str, Tensor] = field(default_factory=dict)
+    earlier_seconds: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
 
     def run(self, report: Reporter | None = None) -> TrainedTables:
         """Train until the last step or the early stop, from wherever the trainer stands."""
         trainer, settings = self.trainer, self.trainer.settings
         saved_at, save_took = time.monotonic(), 0.0
+        self.begun = saved_at
         with _stop_requests(self.state_path is not None) as stop_requested:
             while trainer.step_number < settings.steps and not self._patience_is_over():
                 loss = trainer.step()
                 if report is not None:
-                    report(trainer.step_number, lambda loss=loss: f"loss {loss.item():.4f}")  # type: ignore[misc]
+                    report(trainer.step_number, lambda loss=loss: self._figures(loss))  # type: ignore[misc]
                 if self.validate and settings.validate_every and trainer.step_number % settings.validate_every == 0:
                     self._validate(self.validate)
                 now = time.monotonic()
@@ -74,6 +77,7 @@ class TrainingRun:
                     self.save()
                     done = f"stopped after step {trainer.step_number:,} of {settings.steps:,}"
                     raise TrainingInterrupted(f"{done}; the same command with --resume continues")
+        self._refuse_divergence()
         if settings.patience and self.best:
             best_step = max(self.validations, key=lambda validation: validation[1])[0]
             return TrainedTables(self.best["entities"], self.best["relations"], best_step, self.validations)
@@ -86,6 +90,10 @@ class TrainingRun:
             self.best = vectors
         self.validations.append((self.trainer.step_number, figure))
 
+    def _figures(self, loss: Tensor) -> str:
+        validated = f", validation {self.validations[-1][1]:.4f}" if self.validations else ""
+        return f"loss {loss.item():.4f}{validated}"
+
     def _patience_is_over(self) -> bool:
         patience = self.trainer.settings.patience
         if not patience or not self.validations:
@@ -93,14 +101,26 @@ class TrainingRun:
         figures = [figure for _, figure in self.validations]
         return len(figures) - 1 - figures.index(max(figures)) >= patience
 
+    def _refuse_divergence(self) -> None:
+        """Stop where the vectors are no numbers any more; the last state on disk is from before."""
+        if not all(bool(torch.isfinite(table).all()) for table in self.trainer.tables.tensors().values()):
+            problem = f"training diverged before step {self.trainer.step_number:,}: vectors hold NaN or infinity"
+            raise OokgError(f"{problem}; lower --lr, or check --temperature and --l2")
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, with the time before an interruption."""
+        return self.earlier_seconds + time.monotonic() - self.begun
+
     def save(self) -> None:
         """Write the state, atomically."""
         if self.state_path is None:
             raise InputError("this run has no place for its state; give a state_path")
+        self._refuse_divergence()
         tensors = self.trainer.state() | {f"best.{name}": value for name, value in self.best.items()}
         # Each tensor is stored on its own: safetensors refuses tensors that share memory.
         tensors = {name: value.detach().clone().contiguous().cpu() for name, value in tensors.items()}
-        header = {"fingerprint": self.fingerprint, "validations": self.validations}
+        header = {"fingerprint": self.fingerprint, "validations": self.validations, "seconds": self.seconds}
         with atomic_write(self.state_path) as temporary:
             save_file(tensors, temporary, metadata={"ookg": json.dumps(header)})
 
@@ -121,6 +141,7 @@ class TrainingRun:
                 raise InputError(f"{self.state_path}: this run {started}; resume it as it was started, or --overwrite")
         self.best = {name[5:]: value for name, value in tensors.items() if name.startswith("best.")}
         self.validations = [(step, figure) for step, figure in header["validations"]]
+        self.earlier_seconds = float(header["seconds"])
         self.trainer.load_state(tensors)
         return True
 

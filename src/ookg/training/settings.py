@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -55,11 +56,13 @@ class TrainingSettings:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
         for name in ("margin", "lr"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} {getattr(self, name)}; it must be above 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name} {getattr(self, name)}; it must be a number above 0")
         for name in ("temperature", "l2", "seed", "placeholder_entities", "validate_every", "patience"):
-            if not getattr(self, name) >= 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
+        if self.seed >= 1 << 63:
+            raise InputError(f"seed {self.seed}; it must be below 2^63")
         if self.norm not in (1, 2):
             raise InputError(f"norm {self.norm}; it must be 1 or 2")
         if not all(0 < drop <= 1 for drop in self.lr_drops):
@@ -115,8 +118,8 @@ PRESETS = {
 
 def preset(name: str) -> TrainingSettings:
     """The settings of that name."""
-    if name not in PRESETS:
-        raise unknown_name("preset", name, list(PRESETS), f"choose {' or '.join(PRESETS)}")
+    if not isinstance(name, str) or name not in PRESETS:
+        raise unknown_name("preset", str(name), list(PRESETS), f"choose {' or '.join(PRESETS)}")
     return PRESETS[name]
 
 
@@ -131,6 +134,8 @@ def read_settings(path: str | Path, base: TrainingSettings | None = None) -> Tra
     except tomllib.TOMLDecodeError as error:
         raise FileError(path, f"not TOML: {error}", 'write lines such as `dim = 200` and `model = "rotate"`') from error
     named = values.pop("preset", None)
+    if named is not None and base is not None:
+        raise InputError(f"{path}: names the preset {named!r} beside the one that is given; choose one of them")
     settings = preset(named) if named is not None else base or TrainingSettings()
     try:
         return settings.changed(values)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.training.settings import TrainingSettings
 
 
@@ -37,16 +38,21 @@ class Tables:
         def uniform(rows: int, width: int) -> Tensor:
             return torch.empty(rows, width).uniform_(-bound, bound, generator=generator).to(device)
 
-        entities = uniform(num_entities + settings.placeholder_entities, geometry.entity_width)
-        relations = uniform(num_relations, geometry.relation_width)
-        return cls(
-            entities,
-            relations,
-            torch.zeros_like(entities),
-            torch.zeros_like(entities),
-            torch.zeros_like(relations),
-            torch.zeros_like(relations),
-        )
+        rows = num_entities + settings.placeholder_entities
+        try:
+            entities = uniform(rows, geometry.entity_width)
+            relations = uniform(num_relations, geometry.relation_width)
+            return cls(
+                entities,
+                relations,
+                torch.zeros_like(entities),
+                torch.zeros_like(entities),
+                torch.zeros_like(relations),
+                torch.zeros_like(relations),
+            )
+        except RuntimeError as error:  # what PyTorch raises when it cannot allocate, on the CPU and on a GPU
+            size = f"{rows:,} × {geometry.entity_width:,}"
+            raise InputError(f"no memory for tables of {size} numbers; lower --dim") from error
 
     def restart_adam(self) -> None:
         """Forget the moments."""

@@ -1,0 +1,350 @@
+"""The columns of a file or frame of triples: text, Parquet, and whatever speaks Arrow. RDF has a module of its own."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from ookg.errors import FileError, InputError
+
+HEADER_NAMES = (("head", "relation", "tail"), ("subject", "predicate", "object"), ("h", "r", "t"), ("s", "p", "o"))
+LABEL_NAME = "label"
+TRUTH_VALUES = {"1": True, "0": False, "-1": False}
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
+SUFFIX_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+PARQUET_SUFFIXES = {".parquet", ".pq"}
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+
+@dataclass(frozen=True)
+class TripleFormat:
+    """How a file of triples is laid out; what is None is found out from the file.
+
+    columns: names (with a header, or Parquet) or positions from 1, of head, relation, tail and optionally the label.
+    header: whether the first line is a header. Found out: it is one if it reads head, relation, tail or the like.
+    delimiter: one character. Found out: a comma for `.csv`, else a tab.
+    predicates: the relations to read, as they stand in the file; all of them for None.
+    literals: what becomes of RDF triples whose object is a literal; kept ones are labels as N-Triples writes them.
+    """
+
+    columns: tuple[str, ...] | None = None
+    header: bool | None = None
+    delimiter: str | None = None
+    predicates: tuple[str, ...] | None = None
+    literals: Literal["skip", "keep"] = "skip"
+
+    def __post_init__(self) -> None:
+        if self.columns is not None and len(self.columns) not in (3, 4):
+            raise InputError(f"{len(self.columns)} columns selected; select head,relation,tail or also the label")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise InputError(f"delimiter {self.delimiter!r}; it must be one character")
+        if self.predicates is not None and not self.predicates:
+            raise InputError("no predicate selected; name one or more, or leave the selection out")
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A frame of any library that hands its columns over by Arrow's C interface: pandas, polars, Arrow itself."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+class Source(Protocol):
+    """Something that triples are read from."""
+
+    def read(self) -> list[Any]:
+        """Arrow columns of labels: head, relation, tail and where there is one the claim's label."""
+
+    def find_bad_value(self) -> FileError:
+        """The error that names the first empty label or wrong label value."""
+
+
+def bare_name(path: Path) -> str:
+    """The file's name in lower case, without the suffix of a compression."""
+    name = path.name.lower()
+    for suffix in SUFFIX_COMPRESSION:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def file_compression(path: Path, start: bytes) -> str | None:
+    """How a file is compressed, by its first bytes; a name that says otherwise is an error."""
+    found = next((name for magic, name in MAGIC.items() if start.startswith(magic)), None)
+    if found is None and path.suffix in SUFFIX_COMPRESSION and start:
+        raise FileError(path, f"is not {SUFFIX_COMPRESSION[path.suffix]} data", "compress it again or drop the suffix")
+    return found
+
+
+def text_delimiter(path: Path) -> str:
+    """What separates columns, by the file's name."""
+    return "," if bare_name(path).endswith(".csv") else "\t"
+
+
+class NoLines:
+    """Rows that a caller gave."""
+
+    def find_bad_value(self) -> FileError:
+        """The one error there can be."""
+        return FileError("triples", "an empty label or a label value other than 1, 0, -1", "mend the row")
+
+
+class TextFile:
+    """A TSV or CSV file, read by Arrow; the exact line of an error is searched only when there is one."""
+
+    def __init__(self, path: Path, form: TripleFormat, compression: str | None) -> None:
+        self.path, self.compression = path, compression
+        self.delimiter = form.delimiter or text_delimiter(path)
+        # Quotes are text in TSV ("the so-called "Big" one") and have a meaning in CSV.
+        self.quote = '"' if self.delimiter == "," else None
+        first_line, first = self._first_row()
+        self.header = self._is_header(first) if form.header is None else form.header
+        self.skip = first_line if self.header else first_line - 1
+        self.width = len(first)
+        self.columns = self._choose(form, first) if first else []
+
+    def _stream(self) -> Any:
+        return pa.input_stream(str(self.path), compression=self.compression)
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        with self._stream() as stream:
+            number, rest = 0, b""
+            while block := stream.read(1 << 20):
+                lines = (rest + block).split(b"\n")
+                rest = lines.pop()
+                for line in lines:
+                    number += 1
+                    yield number, self._decode(line, number)
+            if rest:
+                yield number + 1, self._decode(rest, number + 1)
+
+    def _decode(self, line: bytes, number: int) -> str:
+        if b"\0" in line:
+            raise FileError(self.path, "binary data, not text", "give TSV, CSV or Parquet", number)
+        try:
+            return line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            value = line[error.start : error.start + 8]
+            remedy = "convert it to UTF-8, or give TSV, CSV or Parquet"
+            raise FileError(self.path, f"not UTF-8 text at byte {error.start}: {value!r}", remedy, number) from None
+
+    def _split(self, line: str) -> list[str]:
+        if self.quote is None:
+            return line.split(self.delimiter)
+        return next(csv.reader([line], delimiter=self.delimiter), [])
+
+    def _first_row(self) -> tuple[int, list[str]]:
+        try:
+            return next(((number, self._split(line)) for number, line in self._lines() if line), (1, []))
+        except OSError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> FileError:
+        return FileError(self.path, f"damaged {self.compression or 'text'} data ({error})", "fetch or write it again")
+
+    @staticmethod
+    def _is_header(first: list[str]) -> bool:
+        names = [name.strip().lower() for name in first]
+        return any(set(triple) <= set(names) for triple in HEADER_NAMES)
+
+    def _choose(self, form: TripleFormat, first: list[str]) -> list[int]:
+        if form.columns is not None:
+            return [self._column(name, first) for name in form.columns]
+        if self.header:
+            names = [name.strip().lower() for name in first]
+            for triple in HEADER_NAMES:
+                if set(triple) <= set(names):
+                    chosen = [names.index(name) for name in triple]
+                    return [*chosen, names.index(LABEL_NAME)] if LABEL_NAME in names else chosen
+        if len(first) in (3, 4):
+            return list(range(len(first)))
+        name = {"\t": "tab", ",": "comma"}.get(self.delimiter, repr(self.delimiter))
+        problem = f"{len(first)} column{'s' * (len(first) != 1)} separated by {name}: {_shown(first)}"
+        remedy = "expected head, relation, tail (and a label); select with --columns or set --delimiter"
+        raise FileError(self.path, problem, remedy, self.skip + (not self.header))
+
+    def _column(self, name: str, first: list[str]) -> int:
+        if self.header and name in first:
+            return first.index(name)
+        if name.isdecimal() and 1 <= int(name) <= len(first):
+            return int(name) - 1
+        known = f"its columns are {', '.join(first)}" if self.header else f"it has columns 1 to {len(first)}"
+        raise FileError(self.path, f"no column {name!r}", known)
+
+    def read(self) -> list[Any]:
+        """The chosen columns as text."""
+        names = [f"{position}" for position in range(self.width)]
+        if not names:
+            return [pa.array([], pa.string())] * 3
+        chosen = [names[position] for position in self.columns]
+        try:
+            table = pa.csv.read_csv(
+                self._stream(),
+                pa.csv.ReadOptions(column_names=names, skip_rows=self.skip, block_size=8 << 20),
+                pa.csv.ParseOptions(delimiter=self.delimiter, quote_char=self.quote or False, double_quote=True),
+                pa.csv.ConvertOptions(
+                    include_columns=list(dict.fromkeys(chosen)),
+                    column_types=dict.fromkeys(chosen, pa.string()),
+                    null_values=[],
+                    strings_can_be_null=False,
+                ),
+            )
+        except (pa.ArrowInvalid, OSError) as error:
+            if "Empty CSV file" in str(error):
+                return [pa.array([], pa.string())] * 3
+            raise self._find_bad_line(error) from error
+        return [table.column(name) for name in chosen]
+
+    def _find_bad_line(self, error: Exception) -> FileError:
+        try:
+            for number, line in self._lines():
+                if number <= self.skip or not line:
+                    continue
+                row = self._split(line)
+                if len(row) != self.width:
+                    problem = f"{len(row)} column{'s' * (len(row) != 1)} instead of {self.width}: {_shown(row)}"
+                    remedy = "give every line head, relation and tail" if len(row) < self.width else "mend the line"
+                    return FileError(self.path, problem, remedy, number)
+        except FileError as found:
+            return found
+        except (OSError, EOFError) as damage:
+            return self._damaged(damage)
+        return FileError(self.path, f"cannot be parsed ({error})", "check its quoting and line ends")
+
+    def find_bad_value(self) -> FileError:
+        """The first line with one."""
+        for number, line in self._lines():
+            if number <= self.skip or not line:
+                continue
+            row = self._split(line)
+            problem = _bad_value([row[position] for position in self.columns])
+            if problem:
+                return FileError(self.path, problem[0], problem[1], number)
+        return FileError(self.path, "an empty label or a wrong label value", "mend the file")
+
+
+class Table:
+    """Columns that have names: a Parquet file, or a frame."""
+
+    def __init__(self, source: str, form: TripleFormat, row_mark: str) -> None:
+        self.source, self.form, self.row_mark = source, form, row_mark
+        self.columns: list[Any] = []
+
+    def texts(self, table: Any, names: list[str]) -> list[Any]:
+        """Columns of an Arrow table as text; a missing value is an error."""
+        self.columns = [self._text(table.column(name), name) for name in names]
+        return self.columns
+
+    def choose(self, names: list[str]) -> list[str]:
+        """The names of the head, the relation, the tail and where there is one the label."""
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise FileError(self.source, f"two columns are called {repeated!r}", "rename one")
+        if self.form.columns is not None:
+            chosen = []
+            for name in self.form.columns:
+                if name not in names and not (name.isdecimal() and 1 <= int(name) <= len(names)):
+                    raise FileError(self.source, f"no column {name!r}", f"its columns are {', '.join(names)}")
+                chosen.append(name if name in names else names[int(name) - 1])
+            return chosen
+        lowered = [name.lower() for name in names]
+        for triple in HEADER_NAMES:
+            if set(triple) <= set(lowered):
+                wanted = [*triple, LABEL_NAME] if LABEL_NAME in lowered else triple
+                return [names[lowered.index(name)] for name in wanted]
+        own = [name for name in names if not PANDAS_INDEX.fullmatch(name)]
+        if len(own) == 3 or (len(own) == 4 and own[3].lower() == LABEL_NAME):
+            return own
+        remedy = "name three of them head, relation, tail, or select them (on the command line with --columns)"
+        raise FileError(self.source, f"columns {', '.join(names)}", remedy)
+
+    def _text(self, column: Any, name: str) -> Any:
+        if not len(column):  # of no type that means anything
+            return pa.chunked_array([], pa.string())
+        if types.is_dictionary(column.type):
+            # Arrow neither casts nor takes from a dictionary of string views, which polars has: cast the labels first.
+            view = types.is_string_view(column.type.value_type)
+            column = pa.chunked_array(
+                [
+                    (chunk.dictionary.cast(pa.string()) if view else chunk.dictionary).take(chunk.indices)
+                    for chunk in column.chunks
+                ]
+            )
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
+            raise self._error(f"no value in column {name!r}", "drop or fill the row", row)
+        if types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        kinds = (types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
+        if not any(fits(column.type) for fits in kinds):
+            raise FileError(self.source, f"column {name!r} is {column.type}", "give text or whole numbers")
+        return column.cast(pa.string())
+
+    def _error(self, problem: str, remedy: str, row: int) -> FileError:
+        return FileError(f"{self.source}{self.row_mark}{row}", problem, remedy)
+
+    def find_bad_value(self) -> FileError:
+        """The first row with one, from 1."""
+        for number, row in enumerate(zip(*(column.to_pylist() for column in self.columns), strict=True), start=1):
+            problem = _bad_value(list(row))
+            if problem:
+                return self._error(*problem, number)
+        return FileError(self.source, "an empty label or a wrong label value", "mend the row")
+
+
+class ParquetFile(Table):
+    """A Parquet file; its rows count from 1."""
+
+    def __init__(self, path: Path, form: TripleFormat) -> None:
+        super().__init__(str(path), form, ":")
+        self.path = path
+
+    def read(self) -> list[Any]:
+        """Only the chosen columns."""
+        try:
+            chosen = self.choose(pq.read_schema(self.path).names)
+            return self.texts(pq.read_table(self.path, columns=chosen), chosen)
+        except pa.ArrowException as error:
+            raise FileError(self.path, f"damaged Parquet data ({error})", "write it again") from error
+
+
+class Frame(Table):
+    """A pandas or polars frame, an Arrow table, or anything else with `__arrow_c_stream__`."""
+
+    def __init__(self, frame: ArrowStream) -> None:
+        super().__init__(type(frame).__name__, TripleFormat(), ", row ")
+        self.frame = frame
+
+    def read(self) -> list[Any]:
+        """The frame's columns as Arrow sees them."""
+        try:
+            table = pa.RecordBatchReader.from_stream(self.frame).read_all()
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise FileError(
+                self.source, f"cannot be read ({reason})", "give columns of text or whole numbers"
+            ) from error
+        return self.texts(table, self.choose(table.column_names))
+
+
+def _bad_value(row: list[str]) -> tuple[str, str] | None:
+    for name, value in zip(("head", "relation", "tail"), row, strict=False):
+        if not value.strip():
+            return f"empty {name} in {_shown(row)}", "give every triple a head, a relation and a tail"
+    if len(row) == 4 and row[3].strip() not in TRUTH_VALUES:
+        return f"label value {row[3]!r}", "use 1 for true and 0 or -1 for false"
+    return None
+
+
+def _shown(row: list[str]) -> str:
+    text = repr(row)
+    return text if len(text) <= 120 else text[:117] + "..."
