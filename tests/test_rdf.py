@@ -304,6 +304,35 @@ def test_train_embed_predict_and_classify_take_rdf(tmp_path: Path, capsys: pytes
     assert f"{EX}new" in capsys.readouterr().out
 
 
+def test_commands_say_what_was_skipped_and_show_iris_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wd, p1 = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/P1"
+    lines = [f"<{wd}Q{head}> <{p1}> <{wd}Q{head + 1}> ." for head in range(6)] + [f'<{wd}Q1> <{p1}> "one" .']
+    graph = write(tmp_path / "graph.nt", "\n".join(lines))
+    new = write(tmp_path / "new.nt", f'<{EX}new> <{p1}> <{wd}Q1> .\n<{EX}new> <{p1}> "new" .\n')
+    labelled = write(tmp_path / "valid.tsv", f"{wd}Q1\t{p1}\t{wd}Q2\t1\n{wd}Q1\t{p1}\t{wd}Q3\t0\n")
+    model, note = str(tmp_path / "model"), "note: 1 triple with a literal as object skipped\n"
+    options = ["--dim", "4", "--steps", "5", "--batch", "8", "--negatives", "2", "--device", "cpu"]
+    assert main(["train", str(graph), "--out", model, *options]) == 0
+    assert note in capsys.readouterr().err
+    assert main(["embed", model, str(new), "--out", str(tmp_path / "new.parquet")]) == 0
+    assert note in capsys.readouterr().err
+    query = ["predict", model, "--given", str(new), "--head", f"{EX}new", "--relation", p1, "--explain"]
+    assert main([*query, "--prefix", f"ex={EX}"]) == 0
+    shown = capsys.readouterr()
+    assert note in shown.err
+    assert "(ex:new, wdt:P1, ?)" in shown.out
+    assert "wd:Q1" in shown.out
+    assert "http:" not in shown.out
+    assert main([*query, "--json"]) == 0
+    assert f'"entity": "{wd}Q1"' in capsys.readouterr().out
+    assert main(["classify", model, str(new), "--valid", str(labelled), "--given", str(new)]) == 0
+    shown = capsys.readouterr()
+    assert note in shown.err
+    assert f"{EX}new  wdt:P1    wd:Q1" in shown.out
+    assert main([*query, "--prefix", "ex"]) == 2
+    assert "give NAME=IRI" in capsys.readouterr().err
+
+
 def test_a_syntax_error_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "a.nt", f"<{EX}a> <{EX}r> <{EX}b> .\n<{EX}a> oops\n")
     assert main(["train", str(path), "--out", str(tmp_path / "model")]) == 2

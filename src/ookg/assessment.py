@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ookg.datasets import Dataset, Task, load_dataset
+from ookg.display import counted
 from ookg.errors import InputError
 from ookg.evaluation.link_prediction import (
     PROTOCOLS,
@@ -18,7 +19,7 @@ from ookg.evaluation.link_prediction import (
     test_queries,
 )
 from ookg.evaluation.ranking import RankSummary, Ties
-from ookg.model import Model, accuracy, counted
+from ookg.model import Model, accuracy
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Degree, Weights
 from ookg.progress import Progress

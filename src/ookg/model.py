@@ -12,15 +12,17 @@ import torch
 from torch import Tensor
 
 from ookg.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from ookg.display import counted
 from ookg.errors import InputError, unknown_name
 from ookg.evaluation.thresholds import Thresholds
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
+from ookg.reading import ArrowStream
 from ookg.statistics import FloatArray, IntArray
 from ookg.triples import Triples, as_triples
 from ookg.vocabulary import Vocabulary
 
-TripleSource = str | Path | Triples | Iterable[Sequence[str]]
+TripleSource = str | Path | Triples | ArrowStream | Iterable[Sequence[str]]
 EXAMPLES = 3
 NEWCOMERS_AT_ONCE = 1 << 16
 
@@ -362,9 +364,7 @@ def accuracy(
 
 def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, num_known: int) -> list[str]:
     """What the given triples have that makes no vector, in words."""
-    notes = []
-    if triples.duplicates:
-        notes.append(f"{counted(triples.duplicates, 'duplicate triple')} dropped")
+    notes = triples.notes
     unused = found.unused
     for rows, text in (
         (unused.untrained_relation, "not used, over a relation without a trained vector"),
@@ -382,11 +382,6 @@ def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, num_known: 
         )
         notes.append(f"{problem} ({_some(examples, len(lacking))})")
     return notes
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _some(examples: list[str], total: int) -> str:

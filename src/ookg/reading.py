@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -31,7 +31,8 @@ class TripleFormat:
     """How a file of triples is laid out; what is None is found out from the file.
 
     columns: names (with a header, or Parquet) or positions from 1, of head, relation, tail and optionally the label.
-    header: whether the first line is a header. Found out: it is one if it reads head, relation, tail or the like.
+    header: whether the first line is a header. Found out: it is one if it has head, relation, tail (or subject,
+        predicate, object).
     delimiter: one character. Found out: a comma for `.csv`, else a tab.
     predicates: the relations to read, as they stand in the file; all of them for None.
     literals: what becomes of RDF triples whose object is a literal; kept ones are labels as N-Triples writes them.
@@ -46,6 +47,8 @@ class TripleFormat:
     def __post_init__(self) -> None:
         if self.columns is not None and len(self.columns) not in (3, 4):
             raise InputError(f"{len(self.columns)} columns selected; select head,relation,tail or also the label")
+        if self.columns is not None and len(set(self.columns)) < len(self.columns):
+            raise InputError(f"columns {','.join(self.columns)} selected; each column has one part")
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise InputError(f"delimiter {self.delimiter!r}; it must be one character")
         if self.predicates is not None and not self.predicates:
@@ -67,6 +70,12 @@ class Source(Protocol):
 
     def find_bad_value(self) -> FileError:
         """The error that names the first empty label or wrong label value."""
+
+
+def is_header(row: Sequence[str]) -> bool:
+    """Whether a file's first row is taken for a header: it has whole words; h, r, t and s, p, o may be a triple."""
+    names = {name.strip().lower() for name in row}
+    return any(set(words) <= names for words in HEADER_NAMES[:2])
 
 
 def bare_name(path: Path) -> str:
@@ -107,7 +116,7 @@ class TextFile:
         # Quotes are text in TSV ("the so-called "Big" one") and have a meaning in CSV.
         self.quote = '"' if self.delimiter == "," else None
         first_line, first = self._first_row()
-        self.header = self._is_header(first) if form.header is None else form.header
+        self.header = is_header(first) if form.header is None else form.header
         self.skip = first_line if self.header else first_line - 1
         self.width = len(first)
         self.columns = self._choose(form, first) if first else []
@@ -150,11 +159,6 @@ class TextFile:
 
     def _damaged(self, error: Exception) -> FileError:
         return FileError(self.path, f"damaged {self.compression or 'text'} data ({error})", "fetch or write it again")
-
-    @staticmethod
-    def _is_header(first: list[str]) -> bool:
-        names = [name.strip().lower() for name in first]
-        return any(set(triple) <= set(names) for triple in HEADER_NAMES)
 
     def _choose(self, form: TripleFormat, first: list[str]) -> list[int]:
         if form.columns is not None:

@@ -31,6 +31,7 @@ from ookg.reading import (
     TextFile,
     TripleFormat,
     file_compression,
+    is_header,
     text_delimiter,
 )
 from ookg.vocabulary import Vocabulary
@@ -177,6 +178,11 @@ def write_triples(path: str | Path, triples: Triples) -> None:
     if triples.truth is not None:
         columns.append(pa.array(triples.truth.astype(np.int64)))
         names.append(LABEL_NAME)
+    # Triples whose first would be read as a header get a header before it.
+    header = bool(len(triples)) and is_header(next(iter(triples.select(np.array([0])))))
+    if header and path.suffix not in PARQUET_SUFFIXES:
+        named = zip(names, columns, strict=True)
+        columns = [pa.concat_arrays([pa.array([name]), column.cast(pa.string())]) for name, column in named]
     table = pa.table(dict(zip(names, columns, strict=True)))
     with atomic_write(path) as temporary:
         if path.suffix in PARQUET_SUFFIXES:

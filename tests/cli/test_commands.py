@@ -336,3 +336,16 @@ def test_link_prediction_says_when_answers_are_new(run: Run, folder: Path, capsy
     run("train", "both", "--out", "both-model", "--device", "cpu", "--overwrite", *TRAINING)
     found = json.loads(run("evaluate", "both-model", "--dataset", "both", "--json"))
     assert found["unreachable"] == found["queries"] > 0
+
+
+def test_tables_shorten_iris_and_json_keeps_them(run: Run, folder: Path) -> None:
+    space = "http://www.wikidata.org/entity/"
+    lines = [f"{space}Q{i}\thttp://example.org/knows\t{space}Q{i + 1}\n" for i in range(6)]
+    (folder / "people.tsv").write_text("".join(lines))
+    run("train", "people.tsv", "--out", "people", "--device", "cpu", "--overwrite", *TRAINING)
+    options = ["predict", "people", "--head", f"{space}Q1", "--relation", "http://example.org/knows"]
+    text = run(*options, "--prefix", "ex=http://example.org/")
+    assert "(wd:Q1, ex:knows, ?)" in text
+    assert space not in text
+    assert all(answer["entity"].startswith(space) for answer in json.loads(run(*options, "--json"))["answers"])
+    assert "give NAME=IRI" in run(*options, "--prefix", "ex", code=2)

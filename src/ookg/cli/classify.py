@@ -11,6 +11,7 @@ from ookg.cli.console import (
     add_format_options,
     add_json_option,
     add_model_argument,
+    add_prefix_option,
     add_weight_options,
     chosen_limit,
     chosen_weights,
@@ -18,6 +19,7 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    shortener,
     triple_format,
 )
 
@@ -30,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("claims", metavar="CLAIMS", help="triples to judge; with a label column the accuracy is told")
     parser.add_argument("--valid", required=True, metavar="FILE", help="labelled triples to find the thresholds on")
     parser.add_argument("--given", metavar="TRIPLES", help="triples about new entities")
+    add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "degree")
     add_format_options(parser)
@@ -51,8 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"claims": [vars(claim) for claim in found.claims], "accuracy": found.accuracy})
         return 0
+    short = shortener(arguments)
     words = {True: "true", False: "false", None: "unknown"}
-    rows = [(words[c.verdict], c.head, c.relation, c.tail, c.score, c.threshold) for c in found.claims]
+    rows = [
+        (words[c.verdict], short(c.head), short(c.relation), short(c.tail), c.score, c.threshold) for c in found.claims
+    ]
     print_table(("verdict", "head", "relation", "tail", "score", "threshold"), rows)
     if found.accuracy is not None:
         print(f"\naccuracy: {found.accuracy:.1f}% of {len(found.claims):,} claims")

@@ -11,6 +11,7 @@ from ookg.cli.console import (
     add_format_options,
     add_json_option,
     add_model_argument,
+    add_prefix_option,
     add_weight_options,
     chosen_limit,
     chosen_weights,
@@ -18,6 +19,7 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    shortener,
     triple_format,
 )
 
@@ -42,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
     )
     parser.add_argument("--explain", action="store_true", help="show which triples made the entity's vector")
+    add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "correlation")
     add_format_options(parser)
@@ -70,20 +73,19 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         print_json({"answers": answers, "explanation": [vars(reason) for reason in found.explanation]})
         return 0
-    triple = f"({arguments.head or '?'}, {arguments.relation}, {arguments.tail or '?'})"
+    short = shortener(arguments)
+    triple = f"({short(arguments.head or '?')}, {short(arguments.relation)}, {short(arguments.tail or '?')})"
     marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
-    rows = [(a.rank, a.entity, a.score, marks[a.is_known, a.is_new]) for a in found.answers]
+    rows = [(a.rank, short(a.entity), a.score, marks[a.is_known, a.is_new]) for a in found.answers]
     print_table(("rank", "entity", "score", ""), rows, triple)
     if arguments.explain:
-        entity = arguments.head or arguments.tail
+        entity = short(arguments.head or arguments.tail)
         if found.explanation:
-            reasons = [
-                (
-                    f"{r.weight:.1%}",
-                    *((entity, r.relation, r.entity) if r.direction == "out" else (r.entity, r.relation, entity)),
-                )
-                for r in found.explanation
-            ]
+            reasons = []
+            for reason in found.explanation:
+                neighbor, relation = short(reason.entity), short(reason.relation)
+                ends = (entity, relation, neighbor) if reason.direction == "out" else (neighbor, relation, entity)
+                reasons.append((f"{reason.weight:.1%}", *ends))
             print_table(("weight", "head", "relation", "tail"), reasons, f"\nwhat the vector of {entity} is made of")
         else:
             print(f"\n{entity} is known: its vector was trained.")

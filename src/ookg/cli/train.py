@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ookg.cli.console import add_device_option, add_format_options, note, triple_format
+from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format
 
 SUMMARY = "train an embedding on a graph"
 
@@ -62,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Train and store."""
     from ookg.datasets import load_dataset, published_sets
     from ookg.errors import unknown_name
-    from ookg.model import counted
     from ookg.pretraining import train
     from ookg.triples import read_triples
 
@@ -83,8 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         from ookg.errors import InputError
 
         raise InputError("--validate-every, but no triples to validate on; give --valid FILE")
-    if triples.duplicates:
-        note(f"note: {counted(triples.duplicates, 'duplicate triple')} dropped")
+    print_notes(triples.notes)
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
     model = train(

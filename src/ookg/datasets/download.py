@@ -50,6 +50,8 @@ def fetch(
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _fetch_file(url, target, expected, report)
+        except OokgError:
+            raise
         except (OSError, HTTPException, ValueError) as error:  # ValueError: an address that is none
             remedy = f"try again (it resumes), or set OOKG_DATA to a folder that holds {published.name}"
             raise DownloadError(f"{url}: cannot be fetched to {folder} ({error}); {remedy}") from error
