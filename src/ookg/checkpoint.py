@@ -146,7 +146,9 @@ def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
             raise ModelFileError(f"{data / name}: {found} bytes instead of {size}; the model is damaged, restore it")
     try:
         model = GEOMETRIES[description["model"]]
-        geometry = model(**{field.name: description[field.name] for field in fields(model)})
+        # A field that an older version did not write has its default.
+        stored = {field.name: description[field.name] for field in fields(model) if field.name in description}
+        geometry = model(**stored)
         # The tensors are mapped into memory: what is not touched is not read.
         with safe_open(data / FILES[0], framework="pt", device=device) as file:
             embedding = Embedding(geometry, file.get_tensor("entities"), file.get_tensor("relations"))

@@ -271,7 +271,7 @@ class Model:
                 claims, scores.tolist(), limits.tolist(), scored.tolist(), strict=True
             )
         ]
-        notes = list(found.notes)
+        notes = [*found.notes, *claims.notes, *valid.notes]
         if not scored.all():
             missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
             notes.append(f"{missing}: an entity or the relation has no vector")

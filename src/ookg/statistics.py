@@ -45,6 +45,9 @@ class GraphStatistics:
         touched, place = np.unique(given[:, [0, 2]], return_inverse=True)
         position = np.full(max(num_entities, int(touched[-1]) + 1), -1)
         position[touched] = np.arange(len(touched))
+        # A few given triples against millions of known ones: leave those that share no entity with them first.
+        is_touched = position >= 0
+        known = known[is_touched[known[:, 0]] | is_touched[known[:, 2]]]
         ends = position[known[:, [0, 2]]]  # (known triples, 2), -1 where the entity is not touched
         pairs = [np.stack([ends[:, side], known[:, 1]], axis=1) for side in (0, 1)]
         before = _pair_matrix(np.concatenate([pair[pair[:, 0] >= 0] for pair in pairs]), len(touched), num_relations)

@@ -143,7 +143,7 @@ def test_split(triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (printed["name"], printed["task"], dataset.task) == ("made", task, task)
     assert printed["test"] == len(dataset.test) == (12 if task == "link-prediction" else 24)
     assert all(tail in dataset.new_entities for _, _, tail in dataset.test)
-    assert "4 repeated triples dropped" in captured.err.splitlines()
+    assert "4 duplicate triples dropped" in captured.err.splitlines()
     assert "no others fit" not in captured.err
 
 

@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fetcher.set_defaults(action=_fetch)
 
     splitter = actions.add_parser("split", help="make a data set with new entities out of any triples")
-    splitter.add_argument("triples", metavar="TRIPLES", help="TSV, CSV or Parquet file")
+    splitter.add_argument("triples", metavar="TRIPLES", help="TSV, CSV, Parquet or RDF file")
     splitter.add_argument("--out", metavar="FOLDER", required=True, help="the folder to write")
     defaults = SplitSettings()
     splitter.add_argument("--new", choices=("head", "tail", "both"), default=defaults.new, help="the new ends in test")
@@ -168,8 +168,8 @@ def _split(arguments: argparse.Namespace) -> int:
     triples = read_triples(source, triple_format(arguments), labels="refused")
     made = split(triples, settings)
     write_dataset(made, folder, overwrite=arguments.overwrite)
-    if triples.duplicates:
-        note(f"{triples.duplicates:,} repeated triples dropped")
+    for text in triples.notes:
+        note(text)
     if made.left_out:
         note(f"{made.left_out:,} triples left out, most of them between two new entities")
     if made.drawn < made.wanted:
