@@ -126,7 +126,8 @@ class Model:
 
     def __repr__(self) -> str:
         geometry = self.checkpoint.embedding.geometry
-        return f"<ookg.Model {geometry}: {len(self.entities):,} entities, {len(self.relations):,} relations>"
+        kind = f"{type(geometry).__name__}, dim {geometry.dim}, norm {geometry.norm}"
+        return f"<ookg.Model {kind}: {len(self.entities):,} entities, {len(self.relations):,} relations>"
 
     @property
     def entities(self) -> Vocabulary:

@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Embed and write."""
+    from ookg.display import counted
     from ookg.export import write_vectors
     from ookg.triples import read_triples
 
@@ -45,5 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print_notes(new.notes)
     write_vectors(arguments.out, "entity", new.entities, new.vectors)
-    note(f"{arguments.out}: vectors of {len(new.entities):,} new entities")
+    note(f"{arguments.out}: vectors of {counted(len(new.entities), 'new entity', 'new entities')}")
     return 0
