@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,9 +119,16 @@ def train(
 
 def _say_what_is_used(trainer: Trainer) -> None:
     """Compile before the clock of the progress starts, and say so where it takes long."""
-    seconds = trainer.prepare()
+    name = trainer.take_step.name
+    notice = f"compiling the {name} kernels, once on this machine; it takes about 20 seconds"
+    waiting = threading.Timer(1.0, lambda: print(notice, file=sys.stderr, flush=True))
+    waiting.start()
+    try:
+        seconds = trainer.prepare()
+    finally:
+        waiting.cancel()
     if seconds > 1:
-        print(f"compiled the {trainer.take_step.name} kernels in {seconds:.1f} s", file=sys.stderr)
+        print(f"compiled the {name} kernels in {seconds:.1f} s", file=sys.stderr)
     if trainer.note:
         print(f"note: {trainer.note}", file=sys.stderr)
 
