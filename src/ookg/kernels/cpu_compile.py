@@ -41,15 +41,18 @@ def compiled(*, parallel: bool = False, leaf: bool = False) -> Callable[[Functio
     leaf: a function for inner loops, that makes no arrays but views. It is inlined, and without reference counts: their
     atomic updates would cost more than the work.
     """
-    options: dict[str, Any] = {"fastmath": FASTMATH, "cache": True, "nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"fastmath": FASTMATH, "nogil": True, "error_model": "numpy"}
     if leaf:
         options["forceinline"] = True
         if hasattr(DefaultOptions, "_nrt"):  # not part of Numba's documented interface: do without if it goes away
             options["_nrt"] = False
-    decorator: Any = numba.njit(parallel=PARALLEL if parallel else False, **options)
+    options["parallel"] = PARALLEL if parallel else False
 
     def decorate(function: Function) -> Function:
-        return cast(Function, decorator(function))
+        try:
+            return cast(Function, numba.njit(cache=True, **options)(function))
+        except RuntimeError:  # no folder that a cache could be in: compile in every process
+            return cast(Function, numba.njit(**options)(function))
 
     return decorate
 
