@@ -134,6 +134,10 @@ def test_a_model_without_training_triples(model: Model, tmp_path: Path) -> None:
     for weights in (ookg.Degree(), ookg.Correlation()):
         with pytest.raises(InputError, match="weights need statistics of the training triples"):
             found.predict(given, head="x", relation="r0", weights=weights)
+    with pytest.raises(InputError, match="correlation weights need statistics"):
+        found.embed(given, query_relation="r0")
+    assert found.default_weights(ookg.Degree()) == ookg.Uniform()
+    assert model.default_weights(ookg.Degree()) == ookg.Degree()
 
 
 def test_geometries_of_models_trained_elsewhere_survive_the_disk(model: Model, tmp_path: Path) -> None:

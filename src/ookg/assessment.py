@@ -118,7 +118,7 @@ def evaluate_link_prediction(
     """Rank the answers of a data set's test triples; correlation weights by default."""
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol {protocol!r}; choose {' or '.join(PROTOCOLS)}")
-    given = model.given(dataset.aux, weights or Correlation(), limit)
+    given = model.given(dataset.aux, weights or model.default_weights(Correlation()), limit)
     splits = [_true_part(split) for split in (dataset.train, dataset.valid, dataset.aux, dataset.test)]
     entities, relations = given.entities, given.relations
     for split in splits:
@@ -155,7 +155,7 @@ def evaluate_triplet_classification(
         if split.truth is None:
             problem = f"data set {dataset.name}: {name} has no label column"
             raise InputError(f"{problem}; triplet classification needs one, use --task link-prediction")
-    given = model.given(dataset.aux, weights or Degree(), limit)
+    given = model.given(dataset.aux, weights or model.default_weights(Degree()), limit)
     _check_fit(model, dataset, given.entities)
     thresholds = model.thresholds(dataset.valid, given)
     truth = dataset.test.truth

@@ -149,6 +149,10 @@ class Model:
         """(relations, relation_width); RotatE: phases in radians."""
         return self.checkpoint.embedding.relations
 
+    def default_weights(self, weights: Weights) -> Weights:
+        """The usual weights of a task; uniform ones for a model that came without its training triples."""
+        return weights if self.checkpoint.statistics is not None else Uniform()
+
     def given(self, triples: TripleSource, weights: Weights, limit: NeighborLimit | None = None) -> Given:
         """Find the new entities and their neighbours in given triples."""
         triples, checkpoint = as_triples(triples), self.checkpoint
@@ -175,7 +179,7 @@ class Model:
         weights: `Uniform()`, `Degree()` or `Correlation()`; by default correlation if a query relation is given, as
             those weights depend on it, else degree
         """
-        weights = weights or self._default(Correlation() if query_relation is not None else Degree())
+        weights = weights or (Correlation() if query_relation is not None else self.default_weights(Degree()))
         if query_relation is not None and not weights.needs_query:
             name = type(weights).__name__.lower()
             raise InputError(
@@ -224,7 +228,7 @@ class Model:
             raise InputError("give either a head or a tail; the other one is what is asked for")
         if top < 1:
             raise InputError(f"top {top}; ask for 1 or more answers")
-        found = self.given(given, weights or self._default(Correlation()), limit)
+        found = self.given(given, weights or self.default_weights(Correlation()), limit)
         asked, asks_tail = (head, True) if head is not None else (str(tail), False)
         query = self._relation(relation)
         entity = self._entity(asked, found)
@@ -260,7 +264,7 @@ class Model:
 
         Weights are degree weights by default. A claim whose ends or relation have no vector gets no verdict.
         """
-        found = self.given(given, weights or self._default(Degree()), limit)
+        found = self.given(given, weights or self.default_weights(Degree()), limit)
         claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
         thresholds = self.thresholds(valid, found)
         ids = claims.encoded(found.entities, self.relations)
@@ -289,10 +293,6 @@ class Model:
             remedy = "give triples of known entities and relations"
             raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
         return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(self.relations))
-
-    def _default(self, weights: Weights) -> Weights:
-        """The default weights; uniform ones for a model that came without its training triples."""
-        return weights if self.checkpoint.statistics is not None else Uniform()
 
     def _relation(self, label: str) -> int:
         number = self.relations.find(label)

@@ -59,7 +59,7 @@ def test_counts_equal_the_reference(model: tuple[str, int], queries: int, entiti
         table[:, dim:] = points[:, dim:] = 0.0  # moduli that are whole numbers
     answers, others = rng.integers(0, entities, queries), random_others(rng, queries, entities)
     embedding = Embedding(geometry, table, torch.zeros(1, geometry.relation_width))
-    expected = reference_rank_counts(embedding, points, answers, others.part(0, queries, entities))
+    expected = reference_rank_counts(embedding, points, answers, others.distinct_below(entities))
     better, equal = rank_counts(geometry, points.numpy(), table.numpy(), answers, others.answers, others.offsets)
     np.testing.assert_array_equal(better, expected.better)
     np.testing.assert_array_equal(equal, expected.equal)

@@ -54,12 +54,13 @@ class AnswerIndex:
         rows = np.arange(len(place)) - offsets[:-1][place] + start[place]
         return cls(answers[rows].astype(np.int64), offsets.astype(np.int64))
 
-    def part(self, start: int, end: int, num_entities: int) -> AnswerIndex:
-        """The distinct answers below `num_entities` of the queries from start to end."""
-        query, answer = self.pairs(start, end)
-        keys = np.unique(query[answer < num_entities] * num_entities + answer[answer < num_entities])
-        query, answer = np.divmod(keys, num_entities)
-        counts = np.bincount(query, minlength=end - start)
+    def distinct_below(self, num_entities: int) -> AnswerIndex:
+        """Each query's distinct answers among the first `num_entities` entities."""
+        size = len(self.offsets) - 1
+        query, answer = self.pairs(0, size)
+        inside = answer < num_entities
+        query, answer = np.divmod(np.unique(query[inside] * num_entities + answer[inside]), num_entities)
+        counts = np.bincount(query, minlength=size)
         return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
     def pairs(self, start: int, end: int) -> tuple[IntArray, IntArray]:
@@ -74,7 +75,7 @@ def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray
     points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
     others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
     """
-    return _fastest(embedding)(embedding, points, answers, others.part(0, len(answers), embedding.num_entities))
+    return _fastest(embedding)(embedding, points, answers, others.distinct_below(embedding.num_entities))
 
 
 def _fastest(embedding: Embedding) -> Compare:
