@@ -22,8 +22,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ookg.embedding import Embedding
-from ookg.evaluation.link_prediction import kept_by, link_prediction, test_queries
+from ookg.evaluation.link_prediction import kept_by, link_prediction
+from ookg.evaluation.queries import test_queries
 from ookg.evaluation.ranking import AnswerIndex, RankSummary, filtered_rank_counts, reference_rank_counts
+from ookg.evaluation.scoring import TranslationScorer
 from ookg.evaluation.thresholds import Thresholds
 from ookg.kernels.gpu import TritonStep, Tuning
 from ookg.kernels.reference import ReferenceStep
@@ -230,7 +232,7 @@ def link_prediction_figures(data: dict[str, Any], embedding: Embedding, power: f
     queries = kept_by(protocol, test_queries(data["test"], known), known, relations)
     true_triples = np.concatenate([data[part] for part in ("train", "valid", "aux", "test")])
     newcomers = newcomers_of(data, embedding, Correlation(power))
-    counts = link_prediction(newcomers, queries, true_triples, everyone, protocol)
+    counts = link_prediction(TranslationScorer(newcomers), queries, true_triples, everyone, protocol)
     figures = RankSummary.of(counts.ranks()).to_dict()
     return {"protocol": protocol, "power": power, **figures, "rank_s": time.perf_counter() - begun}
 

@@ -16,9 +16,10 @@ from ookg.evaluation.link_prediction import (
     Protocol,
     kept_by,
     link_prediction,
-    test_queries,
 )
+from ookg.evaluation.queries import test_queries
 from ookg.evaluation.ranking import RankSummary, Ties
+from ookg.evaluation.scoring import TranslationScorer
 from ookg.model import Model, accuracy
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Degree, Weights
@@ -125,18 +126,17 @@ def evaluate_link_prediction(
         entities, relations = entities.extended(split.entities.labels), relations.extended(split.relations.labels)
     _check_fit(model, dataset, entities)
     true_triples = np.concatenate([model.checkpoint.triples, *(split.encoded(entities, relations) for split in splits)])
-    newcomers = given.newcomers.with_room_for(len(entities) - len(model.entities))
+    scorer = TranslationScorer(given.newcomers.with_room_for(len(entities) - len(model.entities)))
     num_known, num_relations = len(model.entities), len(model.relations)
     queries = kept_by(
         protocol, test_queries(splits[-1].encoded(entities, relations), num_known), num_known, num_relations
     )
-    trained = queries.relation < num_relations
-    unscored = ~(trained & newcomers.representable[queries.entity - num_known])
+    unscored = ~scorer.answerable(queries)
     if progress:
         with Progress("ranking", int((~unscored).sum()), "queries") as report:
-            counts = link_prediction(newcomers, queries, true_triples, len(entities), protocol, report)
+            counts = link_prediction(scorer, queries, true_triples, len(entities), protocol, report)
     else:
-        counts = link_prediction(newcomers, queries, true_triples, len(entities), protocol)
+        counts = link_prediction(scorer, queries, true_triples, len(entities), protocol)
     summary = RankSummary.of(counts.ranks(ties))
     unreachable = int((queries.answer >= num_known).sum())
     notes = list(given.notes)

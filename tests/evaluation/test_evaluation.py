@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from ookg.embedding import Embedding
 from ookg.evaluation import ranking
-from ookg.evaluation.link_prediction import kept_by, link_prediction, test_queries
+from ookg.evaluation.link_prediction import kept_by, link_prediction
+from ookg.evaluation.queries import test_queries
 from ookg.evaluation.ranking import AnswerIndex, RankCounts, RankSummary, filtered_rank_counts
+from ookg.evaluation.scoring import TranslationScorer
 from ookg.evaluation.thresholds import Thresholds, best_threshold
 from ookg.models import TransE
 from ookg.newcomers.embedder import find_newcomers
@@ -116,7 +118,7 @@ def test_link_prediction_equals_a_slow_reference(seed: int, protocol: str) -> No
     newcomers = find_newcomers(embedding, graph, known, given_ids, Uniform()).with_room_for(5)
     queries = kept_by(protocol, test_queries(test, 10), 10, 3)  # type: ignore[arg-type]
     true = np.concatenate([known, aux, test])
-    counts = link_prediction(newcomers, queries, true, 15, protocol)  # type: ignore[arg-type]
+    counts = link_prediction(TranslationScorer(newcomers), queries, true, 15, protocol)  # type: ignore[arg-type]
     made = newcomers.vectors(np.arange(5))
     vectors = {10 + n: made[n] for n in range(5) if newcomers.representable[n]}
     asked = list(

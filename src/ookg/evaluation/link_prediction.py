@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from ookg.evaluation.ranking import QUERIES_AT_ONCE, AnswerIndex, RankCounts, filtered_rank_counts
-from ookg.newcomers.embedder import Newcomers
+from ookg.evaluation.queries import Queries
+from ookg.evaluation.ranking import AnswerIndex, RankCounts
+from ookg.evaluation.scoring import Scorer
 from ookg.newcomers.support import BoolArray
 from ookg.progress import Reporter
 from ookg.statistics import IntArray
@@ -22,48 +20,8 @@ PROTOCOLS: dict[Protocol, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Queries:
-    """(entity, relation, ?) or (?, relation, entity): which known entity stands at the open end?
-
-    entity: the new end; answer: what the test triple has at the open end; asks_tail: the open end is the tail
-    """
-
-    entity: IntArray
-    relation: IntArray
-    answer: IntArray
-    asks_tail: BoolArray
-
-    def select(self, rows: BoolArray | IntArray) -> Queries:
-        """Some of the queries."""
-        return Queries(self.entity[rows], self.relation[rows], self.answer[rows], self.asks_tail[rows])
-
-    def __len__(self) -> int:
-        return len(self.entity)
-
-
-def test_queries(test: IntArray, num_known: int) -> Queries:
-    """The queries of test triples: the end opposite a new entity is asked for.
-
-    Where all test triples have a new head (or all a new tail), as in the published sets, only that side counts;
-    otherwise a triple of two new entities is asked both ways.
-    """
-    head_new, tail_new = test[:, 0] >= num_known, test[:, 2] >= num_known
-    if head_new.all():
-        tail_new = np.zeros_like(tail_new)
-    elif tail_new.all():
-        head_new = np.zeros_like(head_new)
-    by_head, by_tail = test[head_new], test[tail_new]
-    return Queries(
-        np.concatenate([by_head[:, 0], by_tail[:, 2]]),
-        np.concatenate([by_head[:, 1], by_tail[:, 1]]),
-        np.concatenate([by_head[:, 2], by_tail[:, 0]]),
-        np.repeat([True, False], [len(by_head), len(by_tail)]),
-    )
-
-
 def link_prediction(
-    newcomers: Newcomers,
+    scorer: Scorer,
     queries: Queries,
     true_triples: IntArray,
     num_ids: int,
@@ -74,26 +32,24 @@ def link_prediction(
 
     true_triples: all that is known to be true; num_ids: entities of the data set, known and new
 
-    Entities without a trained vector come after all that have one. A query that cannot be scored (a relation without
-    a trained vector, an entity without a usable neighbour) tells nothing: all its candidates are equal.
+    New entities come after all known ones. A query that cannot be scored (a relation without a trained vector, an
+    entity without a usable neighbour) tells nothing: all its candidates are equal.
     """
-    num_known = newcomers.embedding.num_entities
+    num_known = scorer.num_known
     num_candidates = num_ids if protocol == "paper" else num_known
     others = _other_answers(queries, true_triples, num_candidates)
     query, other = others.pairs(0, len(queries))
     rivals_known = num_known - np.bincount(query[other < num_known], minlength=len(queries))
     rivals_new = num_candidates - num_known - np.bincount(query[other >= num_known], minlength=len(queries))
 
-    trained = queries.relation < newcomers.embedding.num_relations
-    scored = trained & newcomers.has_vector(queries.entity)
+    scored = scorer.answerable(queries)
     # What holds where the answer, or everything, is without a vector; `others` includes the answer itself.
     better = np.where(scored, rivals_known, 0)
     equal = np.where(scored, rivals_new, rivals_known + rivals_new)
     rows = np.flatnonzero(scored & (queries.answer < num_known))
-    for start in range(0, len(rows), QUERIES_AT_ONCE):
-        chunk = rows[start : start + QUERIES_AT_ONCE]
-        points = _points(newcomers, queries.select(chunk))
-        ranked = filtered_rank_counts(newcomers.embedding, points, queries.answer[chunk], _rows(others, chunk))
+    for start in range(0, len(rows), scorer.queries_at_once):
+        chunk = rows[start : start + scorer.queries_at_once]
+        ranked = scorer.rank_counts(queries.select(chunk), _rows(others, chunk))
         better[chunk], equal[chunk] = ranked.better, ranked.equal
         if report is not None:
             report(start + len(chunk))
@@ -105,18 +61,6 @@ def kept_by(protocol: Protocol, queries: Queries, num_known: int, num_relations:
     if protocol == "paper":
         return queries
     return queries.select((queries.relation < num_relations) & (queries.answer < num_known))
-
-
-def _points(newcomers: Newcomers, queries: Queries) -> Tensor:
-    """Where each query's answer should be, (queries, entity_width)."""
-    embedding = newcomers.embedding
-    vectors = newcomers.entity_vectors(queries.entity, queries.relation)
-    relations = embedding.relations[torch.from_numpy(queries.relation).to(embedding.device)]
-    points = torch.empty_like(vectors)
-    asks_tail = torch.from_numpy(queries.asks_tail).to(embedding.device)
-    points[asks_tail] = embedding.geometry.solve_tail(vectors[asks_tail], relations[asks_tail])
-    points[~asks_tail] = embedding.geometry.solve_head(relations[~asks_tail], vectors[~asks_tail])
-    return points
 
 
 def _other_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> AnswerIndex:

@@ -15,8 +15,6 @@ from ookg.statistics import FloatArray, IntArray
 
 # How many distances the reference may hold at once, whatever the number of entities and queries.
 CHUNK_NUMBERS = 1 << 24
-# How many queries' points are made and compared at once.
-QUERIES_AT_ONCE = 4096
 
 Ties = Literal["mean", "optimistic", "pessimistic"]
 
@@ -106,14 +104,25 @@ def reference_rank_counts(embedding: Embedding, points: Tensor, answers: IntArra
     for start in range(0, len(answers), size):
         end = min(start + size, len(answers))
         gaps = embedding.geometry.gap_to_all(points[start:end], embedding.entities)  # (chunk, entities)
-        asked = torch.from_numpy(answers[start:end]).to(gaps.device)[:, None]
-        own = gaps.gather(1, asked)
-        place = torch.from_numpy(np.stack(others.pairs(start, end))).to(gaps.device)
-        gaps[place[0], place[1]] = torch.inf
-        gaps.scatter_(1, asked, torch.inf)  # the answer is not its own rival
-        counts[0, start:end] = (gaps < own).sum(dim=1).cpu().numpy()
-        counts[1, start:end] = (gaps == own).sum(dim=1).cpu().numpy()
+        offsets = others.offsets[start : end + 1]
+        chunk = AnswerIndex(others.answers[offsets[0] : offsets[-1]], offsets - offsets[0])
+        ranked = score_rank_counts(-gaps, answers[start:end], chunk)
+        counts[0, start:end], counts[1, start:end] = ranked.better, ranked.equal
     return RankCounts(counts[0], counts[1])
+
+
+def score_rank_counts(scores: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+    """Compare each query's answer with all entities but its other true answers, (queries, entities) scores given.
+
+    The scores are written over. others: ids below the number of entities
+    """
+    asked = torch.from_numpy(answers).to(scores.device)[:, None]
+    own = scores.gather(1, asked)
+    query, other = (torch.from_numpy(part).to(scores.device) for part in others.pairs(0, len(answers)))
+    scores[query, other] = -torch.inf
+    scores.scatter_(1, asked, -torch.inf)  # the answer is not its own rival
+    better, equal = (scores > own).sum(dim=1), (scores == own).sum(dim=1)
+    return RankCounts(better.cpu().numpy(), equal.cpu().numpy())
 
 
 Compare = Callable[[Embedding, Tensor, IntArray, AnswerIndex], RankCounts]

@@ -1,0 +1,73 @@
+"""A data set as arrays of ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ookg.datasets.dataset import Dataset, Task
+from ookg.triples import TripleIds, Triples
+from ookg.vocabulary import Vocabulary
+
+Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedDataset:
+    """A data set as ids: known entities come first, then new ones; relations of train come first, then the others.
+
+    num_known, num_entities: known entities, and all; num_trained, num_relations: relations in train, and all
+    train, valid, aux, test: (triples, 3); valid_truth, test_truth: (triples,) where the claims are labelled
+    """
+
+    name: str
+    task: Task
+    num_known: int
+    num_entities: int
+    num_trained: int
+    num_relations: int
+    train: TripleIds
+    valid: TripleIds
+    aux: TripleIds
+    test: TripleIds
+    valid_truth: Truth | None = None
+    test_truth: Truth | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> EncodedDataset:
+        """The ids of a data set with labels."""
+        entities = dataset.known_entities.extended(dataset.new_entities.labels)
+        relations: Vocabulary = dataset.relations
+        parts: list[Triples] = [dataset.train, dataset.valid, dataset.aux, dataset.test]
+        for part in parts:
+            entities, relations = entities.extended(part.entities.labels), relations.extended(part.relations.labels)
+        train, valid, aux, test = (part.encoded(entities, relations) for part in parts)
+        return cls(
+            name=dataset.name,
+            task=dataset.task,
+            num_known=len(dataset.known_entities),
+            num_entities=len(entities),
+            num_trained=len(dataset.relations),
+            num_relations=len(relations),
+            train=train,
+            valid=valid,
+            aux=aux,
+            test=test,
+            valid_truth=dataset.valid.truth,
+            test_truth=dataset.test.truth,
+        )
+
+    @property
+    def given(self) -> TripleIds:
+        """The aux triples with relation -1 where it is not in train, as `find_newcomers` takes them."""
+        given = self.aux.copy()
+        given[given[:, 1] >= self.num_trained, 1] = -1
+        return given
+
+    @property
+    def true_triples(self) -> TripleIds:
+        """All triples that are known to be true, of all parts."""
+        valid = self.valid if self.valid_truth is None else self.valid[self.valid_truth]
+        test = self.test if self.test_truth is None else self.test[self.test_truth]
+        return np.concatenate([self.train, valid, self.aux, test])
