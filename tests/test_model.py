@@ -41,20 +41,23 @@ def test_embed_reports_what_it_does_not_use(line: Model) -> None:
         [
             ("x", "next", "a"),
             ("x", "next", "a"),
-            ("x", "likes", "b"),
-            ("y", "next", "x"),
+            ("v", "likes", "b"),
+            ("y", "next", "w"),
+            ("x", "next", "x"),
             ("a", "next", "c"),
             ("z", "likes", "a"),
         ]
     )
     assert found.entities == ["x"]
-    assert sorted(found.without_vector) == ["y", "z"]
+    assert sorted(found.without_vector) == ["v", "w", "y", "z"]
     text = " | ".join(found.notes)
     assert "1 duplicate triple dropped" in text
-    assert "2 triples not used, over a relation without a trained vector (x likes b, z likes a)" in text
-    assert "1 triple not used, between two new entities (y next x)" in text
+    assert "2 triples not used, over a relation without a vector" in text
+    assert "(v likes b, z likes a)" in text
+    assert "1 triple not used, between new entities that nothing ties to the known graph (y next w)" in text
+    assert "1 triple not used, of a new entity with itself (x next x)" in text
     assert "1 triple between known entities" in text
-    assert "2 new entities without a usable neighbour" in text
+    assert "4 new entities without a usable neighbour" in text
 
 
 def test_embed_of_nothing_new(line: Model) -> None:

@@ -19,10 +19,12 @@ from ookg.evaluation.link_prediction import (
 )
 from ookg.evaluation.queries import test_queries
 from ookg.evaluation.ranking import RankSummary, Ties
-from ookg.evaluation.scoring import TranslationScorer
-from ookg.model import Model, accuracy
+from ookg.evaluation.scoring import Scorer, TranslationScorer
+from ookg.evidence.combined import CombinedScorer, RankingWeights
+from ookg.model import Given, Model, accuracy
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Degree, Weights
+from ookg.newcomers.refinement import RefineSettings
 from ookg.progress import Progress
 from ookg.statistics import IntArray
 from ookg.triples import Triples
@@ -81,13 +83,16 @@ class TripletClassificationResult:
         }
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 (options by keyword)
     model: Model,
     dataset: Dataset | str | Path,
     *,
     task: Task | None = None,
     weights: Weights | None = None,
     limit: NeighborLimit | None = None,
+    refine: bool | RefineSettings = False,
+    combine: bool | RankingWeights | None = None,
+    new_relations: bool = False,
     protocol: Protocol = "paper",
     ties: Ties = "mean",
     progress: bool = False,
@@ -95,15 +100,30 @@ def evaluate(
     """Evaluate a model on a data set (or its name or folder), by the data set's task if none is given.
 
     weights: by default correlation weights for link prediction, degree weights for triplet classification
-    protocol, ties: for link prediction only
+    refine: fit the new vectors to their triples first
+    new_relations: give relations that only the aux triples have a vector; the published protocols do not
+    combine, protocol, ties: for link prediction only; combine (by default if refine is on): rank by vectors, direct
+        links and habits of relations together
     """
     if not isinstance(dataset, Dataset):
         dataset = load_dataset(dataset)
     if (task or dataset.task) == "triplet-classification":
-        return evaluate_triplet_classification(model, dataset, weights=weights, limit=limit)
-    return evaluate_link_prediction(
-        model, dataset, weights=weights, limit=limit, protocol=protocol, ties=ties, progress=progress
-    )
+        return evaluate_triplet_classification(
+            model, dataset, weights=weights, limit=limit, refine=refine, new_relations=new_relations
+        )
+    options = RankingOptions(refine, bool(refine) if combine is None else combine, protocol, ties, new_relations)
+    return evaluate_link_prediction(model, dataset, weights=weights, limit=limit, options=options, progress=progress)
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """How answers are ranked."""
+
+    refine: bool | RefineSettings = False
+    combine: bool | RankingWeights = False
+    protocol: Protocol = "paper"
+    ties: Ties = "mean"
+    new_relations: bool = False
 
 
 def evaluate_link_prediction(
@@ -112,21 +132,24 @@ def evaluate_link_prediction(
     *,
     weights: Weights | None = None,
     limit: NeighborLimit | None = None,
-    protocol: Protocol = "paper",
-    ties: Ties = "mean",
+    options: RankingOptions | None = None,
     progress: bool = False,
 ) -> LinkPredictionResult:
     """Rank the answers of a data set's test triples; correlation weights by default."""
+    options = options or RankingOptions()
+    protocol, ties = options.protocol, options.ties
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol {protocol!r}; choose {' or '.join(PROTOCOLS)}")
-    given = model.given(dataset.aux, weights or model.default_weights(Correlation()), limit)
+    weights = weights or model.default_weights(Correlation())
+    given = model.given(dataset.aux, weights, limit, new_relations=options.new_relations)
+    given = _refined(model, given, options.refine, progress)
     splits = [_true_part(split) for split in (dataset.train, dataset.valid, dataset.aux, dataset.test)]
     entities, relations = given.entities, given.relations
     for split in splits:
         entities, relations = entities.extended(split.entities.labels), relations.extended(split.relations.labels)
     _check_fit(model, dataset, entities)
     true_triples = np.concatenate([model.checkpoint.triples, *(split.encoded(entities, relations) for split in splits)])
-    scorer = TranslationScorer(given.newcomers.with_room_for(len(entities) - len(model.entities)))
+    scorer = _scorer(model, given, len(entities), options)
     num_known, num_relations = len(model.entities), len(model.relations)
     queries = kept_by(
         protocol, test_queries(splits[-1].encoded(entities, relations), num_known), num_known, num_relations
@@ -147,20 +170,43 @@ def evaluate_link_prediction(
     return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), unreachable, notes)
 
 
+def _refined(model: Model, given: Given, refine: bool | RefineSettings, progress: bool) -> Given:
+    settings = model.refinement(refine)
+    if settings is None or not progress:
+        return model.refined(given, refine)
+    with Progress("fitting new entities", settings.steps) as report:
+        return model.refined(given, settings, report)
+
+
+def _scorer(model: Model, given: Given, num_entities: int, options: RankingOptions) -> Scorer:
+    vectors = TranslationScorer(given.newcomers.with_room_for(num_entities - len(model.entities)))
+    weights = model.ranking_weights(options.combine, bool(options.refine))
+    if weights is None:
+        return vectors
+    return CombinedScorer([vectors], model.graph_evidence(given), weights)
+
+
 def evaluate_triplet_classification(
-    model: Model, dataset: Dataset, *, weights: Weights | None = None, limit: NeighborLimit | None = None
+    model: Model,
+    dataset: Dataset,
+    *,
+    weights: Weights | None = None,
+    limit: NeighborLimit | None = None,
+    refine: bool | RefineSettings = False,
+    new_relations: bool = False,
 ) -> TripletClassificationResult:
     """Judge a data set's labelled test triples; degree weights by default, thresholds from its validation triples."""
     for name, split in (("valid", dataset.valid), ("test", dataset.test)):
         if split.truth is None:
             problem = f"data set {dataset.name}: {name} has no label column"
             raise InputError(f"{problem}; triplet classification needs one, use --task link-prediction")
-    given = model.given(dataset.aux, weights or model.default_weights(Degree()), limit)
+    weights = weights or model.default_weights(Degree())
+    given = model.refined(model.given(dataset.aux, weights, limit, new_relations=new_relations), refine)
     _check_fit(model, dataset, given.entities)
     thresholds = model.thresholds(dataset.valid, given)
     truth = dataset.test.truth
     assert truth is not None  # checked above
-    ids = dataset.test.encoded(given.entities, model.relations)
+    ids = dataset.test.encoded(given.entities, given.relations)
     scores = given.newcomers.scores(ids)
     limits = thresholds.of(ids[:, 1])
     overall = accuracy(scores, limits, truth)

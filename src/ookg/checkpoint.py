@@ -1,6 +1,7 @@
 """A trained model on disk: a directory of safetensors, JSON and Parquet, written atomically, read without executing.
 
-    model.json            what it is: format, version, geometry, settings, provenance, and the name of the data folder
+    model.json            what it is: format, version, geometry, settings, provenance, and the name of the data folder;
+                          and, once chosen by simulation, the settings for new entities
     data-XXXXXXXX/
       vectors.safetensors   entities and relations, float32
       entities.parquet      entity, degree (how many ends of training triples it is)
@@ -11,7 +12,7 @@
 A model that was imported without its training triples has neither degrees nor the last two files.
 
 Saving writes a new data folder first and then replaces model.json, which names it: a crash leaves the old model or the
-new one.
+new one. The settings for new entities are stored by replacing model.json alone.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ from ookg.embedding import Embedding
 from ookg.errors import InputError, ModelFileError
 from ookg.files import WRITE_ERRORS, atomic_write, sync, unwritable
 from ookg.models import GEOMETRIES
+from ookg.simulation.choice import NewcomerChoice
 from ookg.statistics import GraphStatistics, IntArray
 from ookg.vocabulary import Vocabulary
 
 FORMAT, VERSION = "ookg model", 1
 MODEL_FILE = "model.json"
 STATE_FILE = "training-state.safetensors"
+NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
 DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
 FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
 
@@ -52,6 +55,7 @@ class Checkpoint:
     triples: (triples, 3) the training triples as ids; statistics: what is counted on them. Empty and None for a model
         that came without its training triples
     settings and provenance: plain values, for people to read
+    newcomers: what a simulation has chosen for new entities, or None
     """
 
     embedding: Embedding
@@ -61,6 +65,7 @@ class Checkpoint:
     statistics: GraphStatistics | None
     settings: dict[str, Any]
     provenance: dict[str, Any]
+    newcomers: NewcomerChoice | None = None
 
     def __post_init__(self) -> None:
         for kind, labels, rows in (
@@ -85,7 +90,7 @@ def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
             raise unwritable(directory, error) from error
         raise
     geometry = checkpoint.embedding.geometry
-    description = {
+    description: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "model": geometry.name,
@@ -98,10 +103,23 @@ def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         "settings": checkpoint.settings,
         "provenance": checkpoint.provenance,
     }
-    with atomic_write(directory / MODEL_FILE) as temporary:
-        temporary.write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if checkpoint.newcomers is not None:
+        description[NEWCOMERS] = checkpoint.newcomers.to_dict()
+    _write_description(directory, description)
     if replaced is not None:
         shutil.rmtree(replaced, ignore_errors=True)
+
+
+def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path) -> None:
+    """Store the settings for new entities with the model in a directory; nothing else of it is written."""
+    directory = Path(directory)
+    _write_description(directory, _description(directory) | {NEWCOMERS: choice.to_dict()})
+
+
+def _write_description(directory: Path, description: dict[str, Any]) -> None:
+    with atomic_write(directory / MODEL_FILE) as temporary:
+        text = json.dumps(description, indent=2, ensure_ascii=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _data_of(directory: Path) -> Path | None:
@@ -169,10 +187,22 @@ def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
             statistics,
             description["settings"],
             description["provenance"],
+            _newcomer_choice(directory, description),
         )
     except (SafetensorError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelFileError(f"{directory}: damaged model ({reason}); restore it or train again") from error
+
+
+def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerChoice | None:
+    if description.get(NEWCOMERS) is None:
+        return None
+    try:
+        return NewcomerChoice.from_dict(description[NEWCOMERS])
+    except InputError as error:
+        problem = f"{directory / MODEL_FILE}: damaged {NEWCOMERS!r} ({error})"
+        remedy = "or remove that section"
+        raise ModelFileError(f"{problem}, {remedy}") from error
 
 
 def _description(directory: Path) -> dict[str, Any]:

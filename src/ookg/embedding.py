@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.models import Geometry
+from ookg.models import Geometry, Projected
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,17 @@ class Embedding:
     def device(self) -> torch.device:
         """Where the tables are."""
         return self.entities.device
+
+    def seen_by(self, relation: int) -> Embedding:
+        """The entities as a relation sees them, in a space where distance is a gap between two points.
+
+        TransE and RotatE: this embedding itself. TransH and TransR: a TransE embedding with this one relation.
+        """
+        geometry = self.geometry
+        if not isinstance(geometry, Projected):
+            return self
+        row = self.relations[relation]
+        return Embedding(geometry.space, geometry.project(self.entities, row), geometry.translation(row)[None])
 
     def to(self, device: torch.device | str) -> Embedding:
         """The same vectors on another device."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,9 +14,14 @@ from torch import Tensor
 from ookg.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from ookg.display import counted
 from ookg.errors import InputError, unknown_name
+from ookg.evaluation.queries import Queries
 from ookg.evaluation.thresholds import Thresholds
+from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, standardised
+from ookg.models import Projected
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
+from ookg.newcomers.refinement import RefineSettings, default_refinement
+from ookg.progress import Reporter
 from ookg.reading import ArrowStream
 from ookg.statistics import FloatArray, IntArray
 from ookg.triples import Triples, as_triples
@@ -45,7 +50,7 @@ class NewVectors:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: its score is -D(h, r, t), its rank counts from 1."""
+    """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1."""
 
     entity: str
     score: float
@@ -153,18 +158,63 @@ class Model:
         """The usual weights of a task; uniform ones for a model that came without its training triples."""
         return weights if self.checkpoint.statistics is not None else Uniform()
 
-    def given(self, triples: TripleSource, weights: Weights, limit: NeighborLimit | None = None) -> Given:
-        """Find the new entities and their neighbours in given triples."""
+    def given(
+        self,
+        triples: TripleSource,
+        weights: Weights,
+        limit: NeighborLimit | None = None,
+        *,
+        new_relations: bool = False,
+    ) -> Given:
+        """Find the new entities and their neighbours in given triples.
+
+        new_relations: whether relations that only the given triples have get vectors; the published protocols have none
+        """
         triples, checkpoint = as_triples(triples), self.checkpoint
         if triples.truth is not None and not triples.truth.all():
             raise InputError(f"{triples.source}: it holds triples labelled false; what is given must be true")
         entities = checkpoint.entities.extended(triples.entities.labels)
         relations = checkpoint.relations.extended(triples.relations.labels)
         ids = triples.encoded(entities, relations)
-        trained = ids.copy()
-        trained[ids[:, 1] >= len(checkpoint.relations), 1] = -1
-        found = find_newcomers(checkpoint.embedding, checkpoint.statistics, checkpoint.triples, trained, weights, limit)
-        return Given(found, entities, relations, ids, _notes(triples, found, entities, len(checkpoint.entities)))
+        used = ids
+        if not new_relations and len(relations) > len(checkpoint.relations):
+            used = ids.copy()
+            used[ids[:, 1] >= len(checkpoint.relations), 1] = -1
+        found = find_newcomers(checkpoint.embedding, checkpoint.statistics, checkpoint.triples, used, weights, limit)
+        return Given(found, entities, relations, ids, _notes(triples, found, entities, relations))
+
+    def refinement(self, refine: bool | RefineSettings) -> RefineSettings | None:
+        """How vectors are fitted if `refine` says so: as it says, as `ookg tune` chose, or at the model's scale."""
+        if not refine:
+            return None
+        if isinstance(self.checkpoint.embedding.geometry, Projected):
+            name = type(self.checkpoint.embedding.geometry).__name__
+            raise InputError(f"refine is for TransE and RotatE, and this is {name}; leave it out")
+        if isinstance(refine, RefineSettings):
+            return refine
+        chosen = self.checkpoint.newcomers
+        if chosen is not None and chosen.refine is not None:
+            return chosen.refine
+        return default_refinement(self.checkpoint.embedding, self.checkpoint.settings.get("margin"))
+
+    def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:
+        """How evidence is weighed if `combine` says so: as it says, as `ookg tune` chose, or by default."""
+        if not combine:
+            return None
+        if self.checkpoint.statistics is None:
+            problem = "combine needs the training triples, which this model came without"
+            raise InputError(f"{problem}; import it with --triples, or leave combine out")
+        if isinstance(combine, RankingWeights):
+            return combine
+        chosen = self.checkpoint.newcomers
+        tuned = None if chosen is None else chosen.ranking.get("refined" if refined else "closed form")
+        return tuned or (RankingWeights() if refined else CLOSED_FORM_WEIGHTS)
+
+    def graph_evidence(self, given: Given) -> GraphEvidence:
+        """What the training and given triples say beside the vectors."""
+        return GraphEvidence.count(
+            self.checkpoint.triples, given.triples, len(given.entities), given.newcomers.embedding.num_relations
+        )
 
     def embed(
         self,
@@ -173,12 +223,17 @@ class Model:
         weights: Weights | None = None,
         query_relation: str | None = None,
         limit: NeighborLimit | None = None,
+        refine: bool | RefineSettings = False,
+        report: Reporter | None = None,
     ) -> NewVectors:
         """Vectors for the entities of `triples` that the model does not know: e = Σ w(ẽ)·ẽ over their candidates ẽ.
 
         weights: `Uniform()`, `Degree()` or `Correlation()`; by default correlation if a query relation is given, as
             those weights depend on it, else degree
+        refine: fit the vectors to their triples from there on; known vectors do not move. `report` tells the steps.
         """
+        if refine and query_relation is not None:
+            raise InputError("a query relation with refine, whose vectors serve every query; leave one of them out")
         weights = weights or (Correlation() if query_relation is not None else self.default_weights(Degree()))
         if query_relation is not None and not weights.needs_query:
             name = type(weights).__name__.lower()
@@ -190,22 +245,22 @@ class Model:
                 "correlation weights depend on the relation that is asked for, so there is no single vector; "
                 "give a query relation, or choose uniform or degree weights"
             )
-        given = self.given(triples, weights, limit)
+        given = self.refined(self.given(triples, weights, limit, new_relations=True), refine, report)
         newcomers, first = given.newcomers, len(self.entities)
         queries = None
         if query_relation is not None:
-            queries = np.full(newcomers.support.num_newcomers, self._relation(query_relation))
+            queries = np.full(newcomers.support.num_newcomers, self._relation(query_relation, given))
         vectors = newcomers.vectors(np.arange(newcomers.support.num_newcomers), queries)
         made = newcomers.representable
         return NewVectors(
             given.entities.select(np.flatnonzero(made) + first),
             vectors[torch.from_numpy(made)],
-            newcomers.support.counts[made],
+            newcomers.counts[made],
             given.entities.select(np.flatnonzero(~made) + first),
             given.notes,
         )
 
-    def predict(
+    def predict(  # noqa: PLR0913 (options by keyword)
         self,
         given: TripleSource = (),
         *,
@@ -214,6 +269,8 @@ class Model:
         tail: str | None = None,
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
+        refine: bool | RefineSettings = False,
+        combine: bool | RankingWeights | None = None,
         top: int = 10,
         known_answers: Literal["drop", "mark"] = "drop",
         new_answers: bool = True,
@@ -223,30 +280,39 @@ class Model:
         Candidates are all known entities and the new ones of `given` (unless new_answers is False), but for the
         asked entity itself if it is new. Answers that the training or given triples already state are left out, or
         kept and marked. Weights are correlation weights by default.
+
+        refine: fit the new vectors to their triples first
+        combine: rank by the vector together with direct links and habits of relations; by default if refine is on.
+            Scores are then weighted sums instead of -D(h, r, t).
         """
         if (head is None) == (tail is None):
             raise InputError("give either a head or a tail; the other one is what is asked for")
         if top < 1:
             raise InputError(f"top {top}; ask for 1 or more answers")
-        found = self.given(given, weights or self.default_weights(Correlation()), limit)
+        chosen_weights = weights or self.default_weights(Correlation())
+        found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
+        combine = bool(refine) and self.checkpoint.statistics is not None if combine is None else combine
+        evidence_weights = self.ranking_weights(combine, bool(refine))
         asked, asks_tail = (head, True) if head is not None else (str(tail), False)
-        query = self._relation(relation)
+        query = self._relation(relation, found)
         entity = self._entity(asked, found)
-        gaps = self._gaps(found, entity, query, asks_tail)  # (known and new entities,)
+        scores = -self._gaps(found, entity, query, asks_tail)  # (known and new entities,)
+        if evidence_weights is not None:
+            scores = self._with_evidence(scores, found, evidence_weights, (entity, query, asks_tail))
         if not new_answers:
-            gaps[len(self.entities) :] = np.nan
+            scores[len(self.entities) :] = np.nan
         if entity >= len(self.entities):
-            gaps[entity] = np.nan
+            scores[entity] = np.nan
 
         stated = self._stated_answers(found, entity, query, asks_tail)
         if known_answers == "drop":
-            gaps[stated] = np.nan
-        order = np.argsort(gaps, kind="stable")[: min(top, int(np.isfinite(gaps).sum()))]
+            scores[stated] = np.nan
+        order = np.argsort(-scores, kind="stable")[: min(top, int(np.isfinite(scores).sum()))]
         marked = np.isin(order, stated)
         is_new = order >= len(self.entities)
         labels = found.entities.select(order)
         answers = [
-            Answer(label, -float(gaps[place]), rank, bool(known), bool(new))
+            Answer(label, float(scores[place]), rank, bool(known), bool(new))
             for rank, (label, place, known, new) in enumerate(zip(labels, order, marked, is_new, strict=True), start=1)
         ]
         return Prediction(answers, self._explanation(found, entity, query), found.notes)
@@ -259,15 +325,18 @@ class Model:
         given: TripleSource = (),
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
+        refine: bool | RefineSettings = False,
     ) -> Classification:
         """True or false for each claim: its score against its relation's threshold, found on labelled `valid` triples.
 
         Weights are degree weights by default. A claim whose ends or relation have no vector gets no verdict.
+        refine: fit the new vectors to their triples first
         """
-        found = self.given(given, weights or self.default_weights(Degree()), limit)
+        chosen_weights = weights or self.default_weights(Degree())
+        found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
         claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
         thresholds = self.thresholds(valid, found)
-        ids = claims.encoded(found.entities, self.relations)
+        ids = claims.encoded(found.entities, found.relations)
         scores, limits = found.newcomers.scores(ids), thresholds.of(ids[:, 1])
         scored = ~np.isnan(scores)
         verdicts = [
@@ -282,23 +351,35 @@ class Model:
             notes.append(f"{missing}: an entity or the relation has no vector")
         return Classification(verdicts, accuracy(scores, limits, claims.truth), notes)
 
+    def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
+        """The given triples with the new vectors fitted, if `refine` says so."""
+        settings = self.refinement(refine)
+        return given if settings is None else replace(given, newcomers=given.newcomers.refined_by(settings, report))
+
     def thresholds(self, valid: Triples, given: Given) -> Thresholds:
         """Thresholds that tell the labelled triples of `valid` apart best."""
         if valid.truth is None:
             raise InputError(f"{valid.source}: no label column; thresholds need triples labelled 1 and 0")
-        ids = valid.encoded(given.entities, self.relations)
+        ids = valid.encoded(given.entities, given.relations)
         scores = given.newcomers.scores(ids)
         scored = ~np.isnan(scores)
         if not scored.any():
             remedy = "give triples of known entities and relations"
             raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
-        return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(self.relations))
+        return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(given.relations))
 
-    def _relation(self, label: str) -> int:
-        number = self.relations.find(label)
+    def _relation(self, label: str, given: Given) -> int:
+        number = given.relations.find(label)
         if number is None:
-            known = self.relations.labels.to_pylist()
-            raise unknown_name("relation", label, known, "only relations of the training triples have a vector")
+            known = given.relations.labels.to_pylist()
+            raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
+        if not given.newcomers.has_relation(np.array([number]))[0]:
+            geometry = self.checkpoint.embedding.geometry
+            if isinstance(geometry, Projected):
+                remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
+            else:
+                remedy = "give a triple of it whose two ends are known"
+            raise InputError(f"relation {label!r} is new and has no vector; {remedy}")
         return number
 
     def _entity(self, label: str, given: Given) -> int:
@@ -314,17 +395,29 @@ class Model:
 
     def _gaps(self, given: Given, entity: int, relation: int, asks_tail: bool) -> FloatArray:
         """The distance of the query's triple with each entity, known and new, at the open end."""
-        embedding, newcomers = self.checkpoint.embedding, given.newcomers
+        newcomers = given.newcomers
+        embedding = newcomers.embedding
         vector = newcomers.entity_vectors(np.array([entity]), np.array([relation]))
         moved = embedding.relations[relation][None]
         geometry = embedding.geometry
         point = geometry.solve_tail(vector, moved) if asks_tail else geometry.solve_head(moved, vector)
-        known = geometry.gap_to_all(point, embedding.entities)[0]
+        known = geometry.gap_to_all(point, geometry.project(embedding.entities, moved))[0]
         gaps = [known]
         for start in range(0, newcomers.support.num_newcomers, NEWCOMERS_AT_ONCE):
             others = np.arange(start, min(start + NEWCOMERS_AT_ONCE, newcomers.support.num_newcomers))
-            gaps.append(geometry.gap(point, newcomers.vectors(others, np.full(len(others), relation))))
+            vectors = newcomers.vectors(others, np.full(len(others), relation))
+            gaps.append(geometry.gap(point, geometry.project(vectors, moved)))
         return torch.cat(gaps).double().cpu().numpy()
+
+    def _with_evidence(
+        self, scores: FloatArray, given: Given, weights: RankingWeights, asked: tuple[int, int, bool]
+    ) -> FloatArray:
+        """-D of all entities as answers to one query, joined with what the graph says."""
+        entity, relation, asks_tail = asked
+        query = Queries(np.array([entity]), np.array([relation]), np.array([-1]), np.array([asks_tail]))
+        position = standardised(torch.from_numpy(scores)[None], len(self.entities))[0]
+        added = self.graph_evidence(given).of_answers(query, len(scores), weights, "cpu")[0]
+        return (weights.vector * position + added).numpy()
 
     def _stated_answers(self, given: Given, entity: int, relation: int, asks_tail: bool) -> IntArray:
         """The answers that training and given triples state."""
@@ -336,22 +429,28 @@ class Model:
         return np.unique(np.concatenate(found))
 
     def _explanation(self, given: Given, entity: int, relation: int) -> list[Reason]:
-        newcomer = np.array([entity - len(self.entities)])
+        newcomer, query = np.array([entity - len(self.entities)]), np.array([relation])
         if newcomer[0] < 0:
             return []
-        support = given.newcomers.support
-        rows, _ = support.rows_of(newcomer)
-        weights = given.newcomers.row_weights(newcomer, np.array([relation]))
-        order = np.argsort(-weights, kind="stable")
-        return [
-            Reason(
-                self.entities.label(support.neighbor[rows[place]]),
-                self.relations.label(support.relation[rows[place]]),
-                "out" if support.is_head[rows[place]] else "in",
-                float(weights[place]),
-            )
-            for place in order
-        ]
+        newcomers, together = given.newcomers, given.newcomers.together
+        support = newcomers.support
+        parts = [(support, support.neighbor, newcomers.row_weights(newcomer, query))]
+        if together is not None:
+            others = len(self.entities) + together.ties.members[together.peers.neighbor]
+            parts.append((together.peers, others, newcomers.peer_weights(newcomer, query)))
+        reasons = []
+        for part, neighbor, weights in parts:
+            rows, _ = part.rows_of(newcomer)
+            reasons += [
+                Reason(
+                    given.entities.label(neighbor[row]),
+                    given.relations.label(part.relation[row]),
+                    "out" if part.is_head[row] else "in",
+                    float(weight),
+                )
+                for row, weight in zip(rows, weights, strict=True)
+            ]
+        return sorted(reasons, key=lambda reason: -reason.weight)
 
 
 def accuracy(
@@ -363,21 +462,33 @@ def accuracy(
     return float(((scores >= thresholds) == truth).mean() * 100)
 
 
-def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, num_known: int) -> list[str]:
-    """What the given triples have that makes no vector, in words."""
+def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
+    """What the given triples have that makes no vector, and relations that they give one, in words."""
     notes = triples.notes
-    unused = found.unused
+    unused, geometry = found.unused, found.embedding.geometry
+    between, relation = "between new entities that nothing ties to the known graph", "a trained vector"
+    if isinstance(geometry, Projected):
+        between = f"between two new entities, which {type(geometry).__name__} is not solved for"
+    elif found.together is not None and found.together.ties.num_new_relations:
+        relation = "a vector: none of its triples has two ends with vectors of their own"
     for rows, text in (
-        (unused.untrained_relation, "not used, over a relation without a trained vector"),
-        (unused.between_newcomers, "not used, between two new entities"),
+        (unused.untrained_relation, f"not used, over a relation without {relation}"),
+        (unused.between_newcomers, f"not used, {between}"),
+        (unused.self_loops, "not used, of a new entity with itself"),
         (unused.without_newcomer, "between known entities, which make no vector but state known answers"),
     ):
         if len(rows):
             examples = [" ".join(triple) for triple in triples.select(rows[:EXAMPLES])]
             notes.append(f"{counted(len(rows), 'triple')} {text} ({_some(examples, len(rows))})")
+    if found.together is not None and found.together.made.any():
+        made = found.together.ties.embedding.num_relations + np.flatnonzero(found.together.made)
+        examples = relations.select(made[:EXAMPLES])
+        notes.append(
+            f"{counted(len(made), 'new relation')} with a vector made of given triples ({_some(examples, len(made))})"
+        )
     lacking = np.flatnonzero(~found.representable)
     if len(lacking):
-        examples = entities.select(lacking[:EXAMPLES] + num_known)
+        examples = entities.select(lacking[:EXAMPLES] + found.embedding.num_entities)
         problem = (
             f"{counted(len(lacking), 'new entity', 'new entities')} without a usable neighbour, and so without a vector"
         )

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ookg import __version__
 from ookg.checkpoint import STATE_FILE, Checkpoint, holds_model, load_checkpoint
 from ookg.embedding import Embedding
 from ookg.errors import InputError
-from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts
+from ookg.evaluation.queries import Queries
+from ookg.evaluation.ranking import AnswerIndex, query_rank_counts
 from ookg.evaluation.thresholds import best_threshold
 from ookg.files import atomic_write
 from ookg.model import Model, TripleSource
@@ -213,6 +213,6 @@ def _accuracy(embedding: Embedding, ids: IntArray, truth: np.ndarray[tuple[int],
 
 
 def _reciprocal_rank(embedding: Embedding, ids: IntArray, others: AnswerIndex) -> float:
-    head, relation, _ = torch.from_numpy(ids).to(embedding.device).unbind(dim=1)
-    points: Tensor = embedding.geometry.solve_tail(embedding.entities[head], embedding.relations[relation])
-    return float((1 / filtered_rank_counts(embedding, points, ids[:, 2], others).ranks()).mean())
+    queries = Queries(ids[:, 0], ids[:, 1], ids[:, 2], np.ones(len(ids), dtype=np.bool_))
+    heads = embedding.entities[torch.from_numpy(queries.entity.copy()).to(embedding.device)]
+    return float((1 / query_rank_counts(embedding, heads, queries, others).ranks()).mean())

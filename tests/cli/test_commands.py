@@ -34,7 +34,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     write_triples(path / "graph.tsv", random_triples(0))
     options = ["--model", request.param, "--device", "cpu", *TRAINING]
     assert main(["train", str(path / "graph.tsv"), "--out", str(path / "model"), *options]) == 0
-    (path / "new.tsv").write_text("x\tr0\te1\ne2\tr1\tx\ny\tr2\te3\ny\tunheard\te4\nz\tr0\tx\n")
+    (path / "new.tsv").write_text("x\tr0\te1\ne2\tr1\tx\ny\tr2\te3\ny\tunheard\te4\nz\tr0\tw\n")
     (path / "valid.tsv").write_text("e1\tr0\te2\t1\ne3\tr0\te4\t0\ne5\tr1\te6\t1\ne7\tr1\te8\t-1\n")
     (path / "claims.tsv").write_text("x\tr0\te1\ne1\tr0\te2\nx\tr3\ty\nz\tr0\te1\n")
     return path
@@ -83,7 +83,7 @@ def test_export_and_embed_agree_with_the_papers_formulas(run: Run, folder: Path)
     run("export", "model", "--entities", "entities.parquet", "--relations", "relations.parquet")
     run("embed", "model", "new.tsv", "--out", "new.parquet", "--weights", "uniform")
     entities, relations, new = (table(folder / f"{name}.parquet") for name in ("entities", "relations", "new"))
-    assert set(new) == {"x", "y"}  # z is tied to a newcomer only
+    assert set(new) == {"x", "y"}  # z is tied to a newcomer that is tied to nothing else
     name = model_name(folder)
     assert entities["e1"].shape == ((8,) if name == "transe" else (16,))
     assert relations["r0"].shape == (8,)

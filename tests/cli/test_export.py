@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = ["--dim", "8", "--steps", "20", "--batch", "32", "--negatives", "4", "--device", "cpu"]
     for model in ("transe", "rotate"):
         assert main(["train", str(path / "graph.tsv"), "--out", str(path / model), "--model", model, *settings]) == 0
-    (path / "new.tsv").write_text("x\tr0\te1\ne2\tr1\tx\ny\tr2\te3\nz\tr0\tx\n")
+    (path / "new.tsv").write_text("x\tr0\te1\ne2\tr1\tx\ny\tr2\te3\nz\tr0\tx\nv\tr0\tw\n")
     return path
 
 
@@ -39,8 +39,8 @@ def test_every_format_with_new_entities(
     options = ["export", model, "--device", "cpu", "--format", form, "--out", out]
     assert main([*options, "--given", "new.tsv", "--weights", "uniform"]) == 0
     said = capsys.readouterr().err
-    assert "22 entities, 2 of them new, 4 relations" in said
-    assert "z" in said  # tied to a newcomer only: no vector, and said so
+    assert "23 entities, 3 of them new, 4 relations" in said  # z by way of x
+    assert "2 new entities without" in said  # v and w touch nothing that is known: no vector, and said so
     assert main([*options]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert main([*options, "--overwrite"]) == 0
@@ -54,7 +54,7 @@ def test_pykeen_and_the_file_options(tmp_path: Path) -> None:
     assert json.loads((out / "metadata.json").read_text())["model"] == "TransE"
     entities = tmp_path / "entities.parquet"
     assert main([*options, "--entities", str(entities)]) == 0
-    assert pq.read_table(entities)["entity"].to_pylist()[-2:] == ["x", "y"]
+    assert pq.read_table(entities)["entity"].to_pylist()[-3:] == ["x", "y", "z"]
     assert main(["export", "rotate", "--out", str(tmp_path / "kge"), "--format", "kge", "--gamma", "9"]) == 0
     assert json.loads((tmp_path / "kge" / "config.json").read_text())["gamma"] == 9
     assert np.load(tmp_path / "kge" / "entity_embedding.npy").shape == (20, 16)

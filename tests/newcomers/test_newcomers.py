@@ -115,17 +115,18 @@ def test_what_cannot_be_used_is_named_and_makes_no_vector() -> None:
     given = [
         [3, 0, 1],  # usable
         [3, -1, 2],  # untrained relation
-        [3, 0, 4],  # two newcomers
+        [4, 0, 6],  # two newcomers that nothing ties to a known entity
         [4, 1, 4],  # a newcomer with itself
         [0, 0, 2],  # two known entities
         [1, -1, 5],  # newcomer 5 has nothing but an untrained relation
     ]
     found = newcomers(given, Uniform())
     assert found.unused.untrained_relation.tolist() == [1, 5]
-    assert found.unused.between_newcomers.tolist() == [2, 3]
+    assert found.unused.between_newcomers.tolist() == [2]
+    assert found.unused.self_loops.tolist() == [3]
     assert found.unused.without_newcomer.tolist() == [4]
-    assert found.representable.tolist() == [True, False, False]
-    vectors = found.vectors(np.arange(3))
+    assert found.representable.tolist() == [True, False, False, False]
+    vectors = found.vectors(np.arange(4))
     assert vectors[0].tolist() == [-1.0, 1.0]
     assert vectors[1:].isnan().all()
 

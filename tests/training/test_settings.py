@@ -39,7 +39,7 @@ def test_settings_survive_plain_values() -> None:
         ({"margin": float("nan")}, "margin nan"),
         ({"l2": -0.1}, "l2 -0.1; it must be 0 or more"),
         ({"norm": 3}, "norm 3"),
-        ({"model": "transh"}, "unknown model 'transh'"),
+        ({"model": "transd"}, "unknown model 'transd'"),
         ({"lr_drops": [1.5]}, "lr_drops"),
         ({"patience": 2}, "patience without validate_every"),
         ({"dimension": 5}, "unknown setting 'dimension'"),

@@ -13,7 +13,21 @@ from typing import NoReturn
 
 from ookg.errors import OokgError, TrainingInterrupted
 
-COMMANDS = ("train", "embed", "predict", "classify", "evaluate", "import", "export", "datasets", "demo")
+COMMANDS = (
+    "train",
+    "embed",
+    "predict",
+    "classify",
+    "evaluate",
+    "audit",
+    "tune",
+    "import",
+    "export",
+    "datasets",
+    "reproduce",
+    "determinacy",
+    "demo",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

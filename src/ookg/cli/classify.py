@@ -12,8 +12,10 @@ from ookg.cli.console import (
     add_json_option,
     add_model_argument,
     add_prefix_option,
+    add_refine_options,
     add_weight_options,
     chosen_limit,
+    chosen_refine,
     chosen_weights,
     load_model,
     print_json,
@@ -35,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "degree")
+    add_refine_options(parser, combines=False)
     add_format_options(parser)
 
 
@@ -43,12 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.triples import read_triples
 
     form = triple_format(arguments)
-    found = load_model(arguments).classify(
+    model = load_model(arguments)
+    found = model.classify(
         read_triples(arguments.claims, form, keep_duplicates=True),
         valid=read_triples(arguments.valid, form, labels="required", keep_duplicates=True),
         given=read_triples(arguments.given, form) if arguments.given else (),
         weights=chosen_weights(arguments),
         limit=chosen_limit(arguments),
+        refine=chosen_refine(arguments, model) or False,
     )
     print_notes(found.notes)
     if arguments.json:

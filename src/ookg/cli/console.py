@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ookg.model import Model
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
+    from ookg.newcomers.refinement import RefineSettings
 
 
 def note(text: str) -> None:
@@ -140,6 +141,40 @@ def add_weight_options(parser: argparse.ArgumentParser, default: str) -> None:
     group.add_argument("--smoothing", type=float, metavar="X", help="added to the degree before its logarithm (0.1)")
     group.add_argument("--max-neighbors", type=int, metavar="K", help="use at most K triples of an entity")
     group.add_argument("--neighbor-seed", type=int, metavar="N", default=0, help="seed of that choice (0)")
+
+
+def add_refine_options(parser: argparse.ArgumentParser, *, combines: bool) -> None:
+    """Whether and how new vectors are fitted, and answers ranked by more than the vector."""
+    group = parser.add_argument_group("fitting new vectors to their triples (known ones never move)")
+    group.add_argument("--refine", action="store_true", help="fit from the closed form on; settings are the model's")
+    group.add_argument("--refine-steps", type=int, metavar="N", help="gradient steps")
+    group.add_argument("--refine-seconds", type=float, metavar="S", help="stop after about S seconds")
+    group.add_argument("--refine-margin", type=float, metavar="X", help="margin of the loss")
+    group.add_argument("--refine-lr", type=float, metavar="X", help="learning rate")
+    group.add_argument("--refine-seed", type=int, metavar="N", help="seed of the negatives")
+    if combines:
+        group.add_argument(
+            "--combine",
+            action=argparse.BooleanOptionalAction,
+            help="rank by vector, direct links and habits of relations together (default with --refine)",
+        )
+
+
+def chosen_refine(arguments: argparse.Namespace, model: Model) -> RefineSettings | None:
+    """How new vectors are fitted by the options; None for the closed form."""
+    from ookg.errors import InputError
+
+    names = {"refine_steps": "steps", "refine_seconds": "seconds", "refine_margin": "margin", "refine_lr": "lr"}
+    names["refine_seed"] = "seed"
+    changes = {name: getattr(arguments, option) for option, name in names.items()}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if not arguments.refine:
+        if changes:
+            raise InputError(f"--refine-{next(iter(changes))} without --refine; give both")
+        return None
+    settings = model.refinement(True)
+    assert settings is not None  # it was asked for
+    return settings.changed(changes)
 
 
 def chosen_weights(arguments: argparse.Namespace) -> Weights | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from ookg.cli.console import (
     add_format_options,
     add_model_argument,
+    add_refine_options,
     add_weight_options,
     check_output,
     chosen_limit,
+    chosen_refine,
     chosen_weights,
     load_model,
     note,
@@ -27,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write: entity, vector")
     parser.add_argument("--query-relation", metavar="R", help="the relation that correlation weights look at")
     add_weight_options(parser, "correlation with --query-relation, else degree")
+    add_refine_options(parser, combines=False)
     add_format_options(parser)
 
 
@@ -34,16 +38,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Embed and write."""
     from ookg.display import counted
     from ookg.export import write_vectors
+    from ookg.progress import Progress
     from ookg.triples import read_triples
 
     check_output(arguments.out, [arguments.triples], arguments.model)
     triples = read_triples(arguments.triples, triple_format(arguments))
-    new = load_model(arguments).embed(
-        triples,
-        weights=chosen_weights(arguments),
-        query_relation=arguments.query_relation,
-        limit=chosen_limit(arguments),
-    )
+    model = load_model(arguments)
+    refine = chosen_refine(arguments, model)
+    with nullcontext() if refine is None else Progress("fitting new entities", refine.steps) as report:
+        new = model.embed(
+            triples,
+            weights=chosen_weights(arguments),
+            query_relation=arguments.query_relation,
+            limit=chosen_limit(arguments),
+            refine=refine or False,
+            report=report,
+        )
     print_notes(new.notes)
     write_vectors(arguments.out, "entity", new.entities, new.vectors)
     note(f"{arguments.out}: vectors of {counted(len(new.entities), 'new entity', 'new entities')}")

@@ -7,8 +7,10 @@ import argparse
 from ookg.cli.console import (
     add_json_option,
     add_model_argument,
+    add_refine_options,
     add_weight_options,
     chosen_limit,
+    chosen_refine,
     chosen_weights,
     load_model,
     print_json,
@@ -44,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_json_option(parser)
     add_weight_options(parser, "correlation for link prediction, degree for triplet classification")
+    add_refine_options(parser, combines=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,12 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.evaluation.link_prediction import PROTOCOLS
 
     dataset = load_dataset(arguments.dataset, arguments.data)
+    model = load_model(arguments)
     result = evaluate(
-        load_model(arguments),
+        model,
         dataset,
         task=arguments.task,
         weights=chosen_weights(arguments),
         limit=chosen_limit(arguments),
+        refine=chosen_refine(arguments, model) or False,
+        combine=arguments.combine,
         protocol=arguments.protocol,
         ties=arguments.ties,
         progress=True,

@@ -12,8 +12,10 @@ from ookg.cli.console import (
     add_json_option,
     add_model_argument,
     add_prefix_option,
+    add_refine_options,
     add_weight_options,
     chosen_limit,
+    chosen_refine,
     chosen_weights,
     load_model,
     print_json,
@@ -47,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "correlation")
+    add_refine_options(parser, combines=True)
     add_format_options(parser)
 
 
@@ -54,13 +57,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Predict and print."""
     from ookg.triples import read_triples
 
-    found = load_model(arguments).predict(
+    model = load_model(arguments)
+    found = model.predict(
         read_triples(arguments.given, triple_format(arguments)) if arguments.given else (),
         relation=arguments.relation,
         head=arguments.head,
         tail=arguments.tail,
         weights=chosen_weights(arguments),
         limit=chosen_limit(arguments),
+        refine=chosen_refine(arguments, model) or False,
+        combine=arguments.combine,
         top=arguments.top,
         known_answers=arguments.known_answers,
         new_answers=arguments.candidates == "all",

@@ -13,6 +13,7 @@ SUMMARY = "train an embedding on a graph"
 # Options that set the training setting of the same name.
 NUMBERS: dict[str, tuple[type, str]] = {
     "dim": (int, "coordinates of an entity"),
+    "relation_dim": (int, "transr: coordinates of a relation's space, 0 for as many"),
     "steps": (int, "training steps"),
     "batch": (int, "true triples a step"),
     "negatives": (int, "false triples a true one"),
@@ -30,7 +31,7 @@ NUMBERS: dict[str, tuple[type, str]] = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from ookg.training.settings import PRESETS, TrainingSettings
+    from ookg.training.settings import MODELS, PRESETS, TrainingSettings
 
     defaults = TrainingSettings()
     parser.add_argument("triples", metavar="TRIPLES", help="a file of triples, or a data set by name or folder")
@@ -45,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--preset", choices=tuple(PRESETS), help="the paper's settings for its two families of data sets"
     )
-    group.add_argument("--model", choices=("transe", "rotate"), help=f"default: {defaults.model}")
+    group.add_argument("--model", choices=MODELS, help=f"default: {defaults.model}")
     for name, (kind, text) in NUMBERS.items():
         option = f"--{name.replace('_', '-')}"
         group.add_argument(

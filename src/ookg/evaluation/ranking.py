@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from ookg.embedding import Embedding
+from ookg.evaluation.queries import Queries
+from ookg.models import Projected
 from ookg.statistics import FloatArray, IntArray
 
 # How many distances the reference may hold at once, whatever the number of entities and queries.
@@ -61,10 +63,67 @@ class AnswerIndex:
         counts = np.bincount(query, minlength=size)
         return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
+    def select(self, rows: IntArray) -> AnswerIndex:
+        """The answers of some of the queries, in that order."""
+        counts = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        place = np.repeat(np.arange(len(rows)), counts)
+        return AnswerIndex(self.answers[np.arange(len(place)) - offsets[place] + self.offsets[rows][place]], offsets)
+
     def pairs(self, start: int, end: int) -> tuple[IntArray, IntArray]:
         """(query counted from `start`, answer) for the queries from start to end."""
         counts = np.diff(self.offsets[start : end + 1])
         return np.repeat(np.arange(end - start), counts), self.answers[self.offsets[start] : self.offsets[end]]
+
+
+@dataclass(frozen=True)
+class View:
+    """Some queries and the space in which their answers are looked for.
+
+    rows: (rows,) which of the queries; embedding: the entities as they are seen there
+    points: (rows, embedding.geometry.entity_width) where each answer should be
+    """
+
+    rows: IntArray
+    embedding: Embedding
+    points: Tensor
+
+
+def views(embedding: Embedding, vectors: Tensor, queries: Queries) -> Iterator[View]:
+    """The queries by the space that their relation looks at entities in: one for all under TransE and RotatE.
+
+    vectors: (queries, entity_width) of the queries' entities
+    """
+    geometry, relations = embedding.geometry, embedding.relations
+    if not isinstance(geometry, Projected):
+        rows = relations[torch.from_numpy(queries.relation).to(relations.device)]
+        points = torch.empty_like(vectors)
+        asks_tail = torch.from_numpy(np.ascontiguousarray(queries.asks_tail)).to(relations.device)
+        points[asks_tail] = geometry.solve_tail(vectors[asks_tail], rows[asks_tail])
+        points[~asks_tail] = geometry.solve_head(rows[~asks_tail], vectors[~asks_tail])
+        yield View(np.arange(len(queries)), embedding, points)
+        return
+    for relation in np.unique(queries.relation).tolist():
+        seen, row = embedding.seen_by(relation), relations[relation]
+        for solves_tail in (True, False):
+            chosen = np.flatnonzero((queries.relation == relation) & (queries.asks_tail == solves_tail))
+            if len(chosen):
+                own = vectors[torch.from_numpy(chosen).to(vectors.device)]
+                point = geometry.solve_tail(own, row) if solves_tail else geometry.solve_head(row, own)
+                yield View(chosen, seen, point)
+
+
+def query_rank_counts(embedding: Embedding, vectors: Tensor, queries: Queries, others: AnswerIndex) -> RankCounts:
+    """Compare the known answer of each query with all entities but the query's other true answers.
+
+    vectors: (queries, entity_width) of the queries' entities; others: each query's true answers
+    """
+    counts = RankCounts(*np.empty((2, len(queries)), dtype=np.int64))
+    for view in views(embedding, vectors, queries):
+        answers, rivals = queries.answer[view.rows], others.select(view.rows)
+        ranked = filtered_rank_counts(view.embedding, view.points, answers, rivals)
+        counts.better[view.rows], counts.equal[view.rows] = ranked.better, ranked.equal
+    return counts
 
 
 def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
@@ -72,7 +131,10 @@ def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray
 
     points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
     others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
+    Under TransH and TransR entities are compared as the relation sees them: use `query_rank_counts`.
     """
+    if isinstance(embedding.geometry, Projected):
+        raise TypeError(f"{embedding.geometry.name} has no point to rank around without the relation")
     return _fastest(embedding)(embedding, points, answers, others.distinct_below(embedding.num_entities))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ookg.evaluation.queries import Queries
-from ookg.evaluation.ranking import AnswerIndex, RankCounts, filtered_rank_counts, score_rank_counts
+from ookg.evaluation.ranking import AnswerIndex, RankCounts, query_rank_counts, score_rank_counts, views
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.support import BoolArray
 from ookg.statistics import FloatArray, IntArray
@@ -21,10 +20,14 @@ QUERIES_AT_ONCE = 4096
 
 
 class Scorer(ABC):
-    """Scores triples: the higher, the more plausible. Entity ids from `num_known` on are new ones."""
+    """Scores triples: the higher, the more plausible. Entity ids from `num_known` on are new ones.
+
+    threshold: the score from which on a claim is held true; None where thresholds are to be found on labelled claims
+    """
 
     num_known: int
     num_relations: int
+    threshold: float | None = None
 
     @abstractmethod
     def answerable(self, queries: Queries) -> BoolArray:
@@ -56,8 +59,8 @@ class TranslationScorer(Scorer):
         self.num_known, self.num_relations = newcomers.embedding.num_entities, newcomers.embedding.num_relations
 
     def answerable(self, queries: Queries) -> BoolArray:
-        """Whether the relation is trained and the entity has a vector."""
-        found: BoolArray = (queries.relation < self.num_relations) & self.newcomers.has_vector(queries.entity)
+        """Whether the relation and the entity have vectors."""
+        found: BoolArray = self.newcomers.has_relation(queries.relation) & self.newcomers.has_vector(queries.entity)
         return found
 
     def scores(self, triples: IntArray) -> FloatArray:
@@ -67,7 +70,13 @@ class TranslationScorer(Scorer):
     def answer_scores(self, queries: Queries) -> Tensor:
         """-D to each known entity."""
         embedding = self.newcomers.embedding
-        return -embedding.geometry.gap_to_all(self.points(queries), embedding.entities)
+        scores = embedding.entities.new_empty(len(queries), self.num_known)
+        for view in views(embedding, self._vectors(queries), queries):
+            gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.entities)
+            if len(view.rows) == len(queries):
+                return -gaps
+            scores[torch.from_numpy(view.rows).to(scores.device)] = -gaps
+        return scores
 
     @property
     def queries_at_once(self) -> int:
@@ -76,15 +85,8 @@ class TranslationScorer(Scorer):
 
     def rank_counts(self, queries: Queries, others: AnswerIndex) -> RankCounts:
         """Count what is nearer to the point where the answer should be."""
-        return filtered_rank_counts(self.newcomers.embedding, self.points(queries), queries.answer, others)
+        return query_rank_counts(self.newcomers.embedding, self._vectors(queries), queries, others)
 
-    def points(self, queries: Queries) -> Tensor:
-        """Where each query's answer should be, (queries, entity_width)."""
-        embedding = self.newcomers.embedding
-        vectors = self.newcomers.entity_vectors(queries.entity, queries.relation)
-        relations = embedding.relations[torch.from_numpy(queries.relation).to(embedding.device)]
-        points = torch.empty_like(vectors)
-        asks_tail = torch.from_numpy(np.ascontiguousarray(queries.asks_tail)).to(embedding.device)
-        points[asks_tail] = embedding.geometry.solve_tail(vectors[asks_tail], relations[asks_tail])
-        points[~asks_tail] = embedding.geometry.solve_head(relations[~asks_tail], vectors[~asks_tail])
-        return points
+    def _vectors(self, queries: Queries) -> Tensor:
+        """The vectors of the queries' entities, (queries, entity_width)."""
+        return self.newcomers.entity_vectors(queries.entity, queries.relation)

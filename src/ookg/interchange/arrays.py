@@ -33,7 +33,7 @@ from ookg.interchange.foreign import (
     table,
     translation_scores,
 )
-from ookg.models import GEOMETRIES, Geometry, RotatE, TransE
+from ookg.models import Geometry, RotatE, TransE
 from ookg.statistics import FloatArray, IntArray
 from ookg.vocabulary import Vocabulary
 
@@ -86,7 +86,7 @@ def _geometry(folder: Path, options: ImportOptions, relations: _Rows) -> Geometr
     path = folder / DESCRIPTION_FILE
     said = load_object(path) if path.is_file() else {}
     model, norm = options.model or said.get("model", TransE.name), options.norm or said.get("norm", 1)
-    if model not in GEOMETRIES or norm not in (1, 2):
+    if model not in (TransE.name, RotatE.name) or norm not in (1, 2):
         raise InputError(f"model {model!r} with norm {norm!r}; give transe or rotate, and 1 or 2")
     shape = tuple(relations.numbers.shape)
     if len(shape) != 2 or shape[1] < 1:

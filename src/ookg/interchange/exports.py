@@ -30,7 +30,7 @@ from ookg.interchange import knowledge_graph_embedding as kge
 from ookg.interchange import pykeen
 from ookg.interchange.arrays import DESCRIPTION_FILE
 from ookg.model import Model, NewVectors
-from ookg.models import Geometry, RotatE, TransE
+from ookg.models import Geometry, Projected, RotatE, TransE
 from ookg.statistics import IntArray
 from ookg.vocabulary import Vocabulary
 
@@ -164,6 +164,8 @@ def write_kge(vectors: Vectors, folder: Path) -> None:
     for TransE and the sum of moduli for RotatE, nothing else.
     """
     geometry, is_rotate = vectors.geometry, isinstance(vectors.geometry, RotatE)
+    if isinstance(geometry, Projected):
+        raise _other_model("KnowledgeGraphEmbedding", geometry)
     if geometry.norm != 1 or (isinstance(geometry, TransE) and geometry.squared):
         raise _other_ranks("KnowledgeGraphEmbedding", "by norm 1", geometry)
     span = (vectors.gamma + kge.EPSILON) / geometry.dim
@@ -202,6 +204,8 @@ def write_pykeen(vectors: Vectors, folder: Path) -> None:
     Its RotatE measures the Euclidean length of the whole complex vector, whatever its arguments say.
     """
     geometry = vectors.geometry
+    if isinstance(geometry, Projected):
+        raise _other_model("PyKEEN", geometry)
     kwargs: dict[str, Any] = {"embedding_dim": geometry.dim}
     entities, relations = vectors.entity_vectors, vectors.relation_vectors
     if isinstance(geometry, RotatE):
@@ -245,6 +249,11 @@ def _other_ranks(tool: str, measures: str, geometry: Geometry) -> InputError:
     squared = " squared" if isinstance(geometry, TransE) and geometry.squared else ""
     problem = f"{tool} measures {measures}, this model ({geometry.name}) by norm {geometry.norm}{squared}"
     return InputError(f"{problem}: its answers there would be others; export it as parquet, npy or safetensors")
+
+
+def _other_model(tool: str, geometry: Geometry) -> InputError:
+    problem = f"a {geometry.name} model, and what is written for {tool} is TransE or RotatE"
+    return InputError(f"{problem}; export it as parquet, npy or safetensors")
 
 
 def _with_columns(vectors: Vectors) -> list[tuple[str, str, Vocabulary, Tensor]]:

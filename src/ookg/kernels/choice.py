@@ -7,6 +7,7 @@ from typing import Protocol
 from torch import Tensor
 
 from ookg.kernels.reference import ReferenceStep
+from ookg.models import Projected
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
@@ -23,6 +24,9 @@ class Step(Protocol):
 
 def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -> tuple[Step, str | None]:
     """The fastest step that this machine has for the tables' device, and a note where it is not the fast one."""
+    if isinstance(settings.geometry, Projected):
+        note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
+        return ReferenceStep(tables, sampler, settings), note
     on_gpu = tables.entities.is_cuda
     try:
         if on_gpu:

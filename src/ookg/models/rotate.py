@@ -42,6 +42,11 @@ class RotatE:
         """The head that fits best: h = t∘r⁻¹, and r⁻¹ is the rotation back, exp(-iθ)."""
         return _rotated(tail, torch.cos(relation), -torch.sin(relation))
 
+    def project(self, entities: Tensor, relation: Tensor) -> Tensor:
+        """Entities as a relation sees them: as they are."""
+        del relation
+        return entities
+
     def gap(self, x: Tensor, y: Tensor) -> Tensor:
         """‖x - y‖ₚ over complex moduli, (..., 2·dim) and (..., 2·dim) -> (...)."""
         difference = x - y

@@ -42,6 +42,11 @@ class TransE:
         """The head that fits best: h = t - r."""
         return tail - relation
 
+    def project(self, entities: Tensor, relation: Tensor) -> Tensor:
+        """Entities as a relation sees them: as they are."""
+        del relation
+        return entities
+
     def gap(self, x: Tensor, y: Tensor) -> Tensor:
         """‖x - y‖ₚ of entity vectors (its square if `squared`), (..., dim) and (..., dim) -> (...)."""
         found: Tensor = torch.linalg.vector_norm(x - y, ord=self.norm, dim=-1)

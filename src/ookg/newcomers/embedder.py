@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,9 +12,15 @@ from torch import Tensor
 
 from ookg.embedding import Embedding
 from ookg.errors import InputError
+from ookg.models import Projected
 from ookg.newcomers.estimator import candidates
+from ookg.newcomers.least_squares import least_squares
 from ookg.newcomers.reducer import Uniform, Weights, normalised
+from ookg.newcomers.refinement import RefineSettings, refine
+from ookg.newcomers.relations import Pairs, fitted_relation_vectors
 from ookg.newcomers.support import BoolArray, Support, Unused, find_support
+from ookg.newcomers.together import Anchors, Ties, Together, positive, solve_together
+from ookg.progress import Reporter
 from ookg.statistics import FloatArray, GraphStatistics, IntArray
 
 # How many numbers the candidates of one chunk may hold, whatever the number of newcomers.
@@ -24,7 +31,10 @@ CHUNK_NUMBERS = 1 << 24
 class Newcomers:
     """New entities in given triples, ready to be represented for any query.
 
-    graph: the statistics with the given triples counted in
+    embedding: the trained vectors, and those of new relations after them (NaN where a new relation has none)
+    support: the known neighbours; graph: the statistics with the given triples counted in
+    together: what triples between newcomers and over new relations determine; None where there are none
+    refined: (newcomers, entity_width) vectors fitted to the triples, which then stand for every query; NaN for none
     """
 
     embedding: Embedding
@@ -32,11 +42,18 @@ class Newcomers:
     unused: Unused
     graph: GraphStatistics
     weights: Weights
+    refined: Tensor | None = None
+    together: Together | None = None
+
+    @property
+    def counts(self) -> IntArray:
+        """(newcomers,) how many triples each one's vector is made of."""
+        return self.support.counts if self.together is None else self.support.counts + self.together.peers.counts
 
     @property
     def representable(self) -> BoolArray:
-        """(newcomers,) whether each has a usable neighbour."""
-        return self.support.counts > 0
+        """(newcomers,) whether each has a usable neighbour, known or itself represented."""
+        return self.counts > 0
 
     def has_vector(self, entities: IntArray) -> BoolArray:
         """Whether each entity, known or new, has a vector."""
@@ -45,23 +62,86 @@ class Newcomers:
         found: BoolArray = (newcomer < 0) | made
         return found
 
+    def has_relation(self, relations: IntArray) -> BoolArray:
+        """Whether each relation, trained or new, has a vector."""
+        made = ~torch.isnan(self.embedding.relations[:, 0]).cpu().numpy()
+        inside = (relations >= 0) & (relations < len(made))
+        found: BoolArray = inside & np.append(made, False)[np.where(inside, relations, len(made))]
+        return found
+
     def with_room_for(self, num_newcomers: int) -> Newcomers:
         """The same with so many newcomers; those beyond the given triples' ones have no neighbour."""
-        return replace(
-            self, support=replace(self.support, num_newcomers=max(num_newcomers, self.support.num_newcomers))
-        )
+        missing = max(0, num_newcomers - self.support.num_newcomers)
+        refined = self.refined
+        if refined is not None and missing:
+            refined = torch.cat([refined, refined.new_full((missing, refined.shape[1]), torch.nan)])
+        support = replace(self.support, num_newcomers=self.support.num_newcomers + missing)
+        together = None if self.together is None else self.together.with_room_for(support.num_newcomers)
+        return replace(self, support=support, refined=refined, together=together)
+
+    def refined_by(self, settings: RefineSettings, report: Reporter | None = None) -> Newcomers:
+        """The same with vectors fitted to their triples, from the closed form on.
+
+        It starts from these weights, or from uniform ones where these depend on the query. Newcomers are fitted to
+        their known neighbours over trained relations. Then new relations are made anew from the fitted vectors and
+        fitted themselves, and newcomers without such neighbours are solved anew.
+        """
+        start = replace(self, weights=Uniform()) if self.weights.needs_query else self
+        vectors = start.vectors(np.arange(self.support.num_newcomers))
+        if self.together is None:
+            return replace(self, refined=refine(self.embedding, self.support, vectors, settings, report))
+        ties = self.together.ties
+        if ties.num_new_relations and settings.seconds is not None:
+            settings = replace(settings, seconds=settings.seconds / 2)  # entities and relations take half of it each
+        refined = refine(ties.embedding, ties.support, vectors, settings, report)
+        is_fitted = ties.support.counts > 0
+
+        def fit(pairs: Pairs, closed_form: Tensor) -> Tensor:
+            return fitted_relation_vectors(pairs, closed_form, settings)
+
+        place = np.flatnonzero(is_fitted[ties.members])
+        anchors = Anchors(place, refined[torch.from_numpy(ties.members[place]).to(refined.device)])
+        solved = solve_together(ties, start.weights, self.graph, anchors, fit)
+        refined[torch.from_numpy(ties.members).to(refined.device)] = solved.vectors
+        return replace(self, embedding=solved.embedding, support=solved.support, refined=refined, together=solved)
 
     def vectors(self, newcomers: IntArray, queries: IntArray | None = None) -> Tensor:
         """e = Σ w(ẽ)·ẽ over the candidates ẽ, for each newcomer (and query relation), (newcomers, entity_width).
 
+        A candidate from another newcomer is made of that one's query-free vector.
+        Under TransH and TransR, where a triple does not determine a candidate, the weighted least-squares solution.
         NaN for a newcomer without a usable neighbour: there is no vector for it, and none is made up.
         """
+        if self.refined is not None:
+            return self.refined[torch.from_numpy(newcomers).to(self.refined.device)]
         rows, place = self.support.rows_of(newcomers)
         weights = self.row_weights(newcomers, queries)
-        found = _fastest_sums(self.embedding)(self.embedding, self.support, rows, place, weights, len(newcomers))
+        reduce = _fastest_reduction(self.embedding)
+        found = reduce(self.embedding, self.support, rows, place, weights, len(newcomers))
+        if self.together is not None:
+            self._add_peers(found, newcomers, queries)
         found = self.embedding.geometry.constrained(found)
         found[torch.from_numpy(~self.representable[newcomers]).to(found.device)] = torch.nan
         return found
+
+    def _add_peers(self, found: Tensor, newcomers: IntArray, queries: IntArray | None) -> None:
+        """Complete the sums over known neighbours, in place, by what newcomers say about newcomers."""
+        together = self.together
+        if together is None:
+            return
+        tied = np.flatnonzero(together.peers.counts[newcomers] > 0)
+        if not len(tied):
+            return
+        place = torch.from_numpy(tied).to(found.device)
+        if not self.weights.needs_query:
+            # The mean over all candidates is what the system was solved for.
+            member = np.searchsorted(together.ties.members, newcomers[tied])
+            found[place] = together.vectors[torch.from_numpy(member).to(found.device)]
+            return
+        rows, group = together.peers.rows_of(newcomers[tied])
+        weights = self.peer_weights(newcomers[tied], None if queries is None else queries[tied])
+        table = together.peer_embedding
+        found[place] += _fastest_reduction(table)(table, together.peers, rows, group, weights, len(tied))
 
     def entity_vectors(self, entities: IntArray, relations: IntArray) -> Tensor:
         """The vectors of known and new entities as they are seen by queries over `relations`, (entities, entity_width).
@@ -83,14 +163,15 @@ class Newcomers:
 
     def scores(self, triples: IntArray) -> FloatArray:
         """-D(h, r, t) of triples, (triples,); NaN where an end or the relation has no vector."""
-        embedding, size = self.embedding, max(1, CHUNK_NUMBERS // self.embedding.geometry.entity_width)
+        embedding, geometry = self.embedding, self.embedding.geometry
+        size = max(1, CHUNK_NUMBERS // max(geometry.entity_width, geometry.relation_width))
         found = np.full(len(triples), np.nan)
         highest = embedding.num_entities + self.support.num_newcomers
         possible = (triples >= 0).all(axis=1) & (triples[:, [0, 2]] < highest).all(axis=1)
         rows = np.flatnonzero(possible & (triples[:, 1] < embedding.num_relations))
         for chunk in np.split(rows, range(size, len(rows), size)):
             head, relation, tail = triples[chunk].T
-            distance = embedding.geometry.distance(
+            distance = geometry.distance(
                 self.entity_vectors(head, relation),
                 embedding.relations[torch.from_numpy(relation.copy()).to(embedding.device)],
                 self.entity_vectors(tail, relation),
@@ -99,18 +180,46 @@ class Newcomers:
         return found
 
     def row_weights(self, newcomers: IntArray, queries: IntArray | None = None) -> FloatArray:
-        """The weights of the newcomers' candidates, in the order of `support.rows_of`; they add up to 1 for each."""
+        """The weights of the newcomers' candidates from known neighbours, in the order of `support.rows_of`.
+
+        They add up to 1 for each newcomer, together with its `peer_weights`.
+        """
+        return self._weights(newcomers, queries)[0]
+
+    def peer_weights(self, newcomers: IntArray, queries: IntArray | None = None) -> FloatArray:
+        """The weights of the newcomers' candidates from other newcomers, in the order of `together.peers.rows_of`."""
+        return self._weights(newcomers, queries)[1]
+
+    def _weights(self, newcomers: IntArray, queries: IntArray | None) -> tuple[FloatArray, FloatArray]:
         rows, place = self.support.rows_of(newcomers)
         asked = None if queries is None else queries[place]
         weights = self.weights.weights(self.support, rows, asked, self.graph)
-        return normalised(weights, place, len(newcomers))
+        if self.together is None:
+            return normalised(weights, place, len(newcomers)), np.empty(0)
+        peers = self.together.peers
+        peer_rows, peer_place = peers.rows_of(newcomers)
+        asked = None if queries is None else queries[peer_place]
+        peer_weights = self.weights.weights(peers, peer_rows, asked, self._member_graph)
+        if not self.weights.needs_query:
+            # As in the system that made the vectors; newcomers without peers are not in it.
+            has_peers = peers.counts[newcomers] > 0
+            weights = np.where(has_peers[place], positive(weights), weights)
+            peer_weights = positive(peer_weights)
+        found = normalised(np.concatenate([weights, peer_weights]), np.concatenate([place, peer_place]), len(newcomers))
+        return found[: len(rows)], found[len(rows) :]
+
+    @cached_property
+    def _member_graph(self) -> GraphStatistics:
+        return self.graph if self.together is None else self.together.member_graph(self.graph)
 
 
-Sums = Callable[[Embedding, Support, IntArray, IntArray, FloatArray, int], Tensor]
+Reduction = Callable[[Embedding, Support, IntArray, IntArray, FloatArray, int], Tensor]
 
 
-def _fastest_sums(embedding: Embedding) -> Sums:
-    """The fastest weighted sums that this machine has for the embedding."""
+def _fastest_reduction(embedding: Embedding) -> Reduction:
+    """How weighted rows become vectors: least squares, or the fastest weighted sums that this machine has."""
+    if isinstance(embedding.geometry, Projected):
+        return least_squares
     if embedding.entities.is_cuda or embedding.entities.dtype != torch.float32:
         return reference_sums
     try:
@@ -164,15 +273,22 @@ def find_newcomers(
     weights: Weights,
     limit: NeighborLimit | None = None,
 ) -> Newcomers:
-    """Prepare the new entities of given triples.
+    """Prepare the new entities, and the new relations, of given triples.
 
     graph: the statistics of the known triples; None for a model that came without them, where uniform weights work
     known: (triples, 3) the training triples
-    given: (triples, 3) entity ids from embedding.num_entities on are new ones; relation -1 has no trained vector
+    given: (triples, 3) entity ids from embedding.num_entities on are new ones; relation ids from
+        embedding.num_relations on are new relations, which get vectors where the triples determine them (under TransE
+        and RotatE); relation -1 has no vector and gets none
     """
     num_entities = embedding.num_entities
     highest = int(given[:, [0, 2]].max()) if len(given) else -1
-    support, unused = find_support(given, num_entities, max(0, highest + 1 - num_entities))
+    is_new_relation = given[:, 1] >= embedding.num_relations
+    trained = given
+    if is_new_relation.any():
+        trained = given.copy()
+        trained[is_new_relation, 1] = -1
+    support, unused = find_support(trained, num_entities, max(0, highest + 1 - num_entities))
     if limit is not None:
         support = support.capped(limit.most, limit.seed)
     if graph is None:
@@ -181,6 +297,42 @@ def find_newcomers(
             problem = f"{name} weights need statistics of the training triples, which this model came without"
             raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
         graph = GraphStatistics.count(known, num_entities, embedding.num_relations)
+    is_tie = is_new_relation.copy()
+    is_tie[unused.between_newcomers] = True
+    if isinstance(embedding.geometry, Projected) or not is_tie.any():
+        if weights.needs_query:
+            graph = graph.with_given(known, trained, num_entities)
+        return Newcomers(embedding, support, unused, graph, weights)
+
+    num_relations = max(embedding.num_relations, int(given[:, 1].max()) + 1)
+    if num_relations > embedding.num_relations:
+        cooccurrence = graph.cooccurrence.copy()
+        cooccurrence.resize(num_relations, num_relations)
+        graph = replace(graph, cooccurrence=cooccurrence)
     if weights.needs_query:
         graph = graph.with_given(known, given, num_entities)
-    return Newcomers(embedding, support, unused, graph, weights)
+    position = np.flatnonzero(is_tie)
+    cap = (None, 0) if limit is None else (limit.most, limit.seed)
+    ties = Ties(embedding, support, given[position], position, num_relations, *cap)
+    together = solve_together(ties, Uniform() if weights.needs_query else weights, graph)
+    unused = _unused(together, given, unused)
+    return Newcomers(together.embedding, together.support, unused, graph, weights, together=together)
+
+
+def _unused(together: Together, given: IntArray, without_ties: Unused) -> Unused:
+    """What makes no vector although newcomers and new relations were solved together."""
+    ties = together.ties
+    ends = ties.triples[:, [0, 2]] >= ties.embedding.num_entities
+    has_relation = together.has_relation(np.arange(len(ties.triples)))
+    lost = ~has_relation & ends.any(axis=1)
+    reached = np.append(~torch.isnan(together.vectors[:, 0]).cpu().numpy(), True)[ties.member].all(axis=1)
+    isolated = has_relation & ~reached & ~ties.is_loop
+    loops = has_relation & ties.is_loop & ~together.makes_relation
+    untrained = without_ties.untrained_relation[given[without_ties.untrained_relation, 1] < 0]
+    makes_relation = ties.position[together.makes_relation]
+    return Unused(
+        untrained_relation=np.sort(np.append(untrained, ties.position[lost])),
+        between_newcomers=ties.position[isolated],
+        self_loops=np.sort(np.append(without_ties.self_loops, ties.position[loops])),
+        without_newcomer=np.setdiff1d(without_ties.without_newcomer, makes_relation, assume_unique=True),
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ookg.embedding import Embedding
+from ookg.models import Projected
 from ookg.newcomers.support import Support
 from ookg.statistics import IntArray
 
@@ -13,13 +15,20 @@ from ookg.statistics import IntArray
 def candidates(embedding: Embedding, support: Support, rows: IntArray) -> Tensor:
     """The vector that fits each row's triple best, (rows, entity_width).
 
-    New head: TransE t - r, RotatE t∘r⁻¹. New tail: TransE h + r, RotatE h∘r.
+    New head: TransE t - r, RotatE t∘r⁻¹. New tail: TransE h + r, RotatE h∘r. Under TransH and TransR many vectors fit a
+    triple equally well; this is the one nearest to the known neighbour.
     """
-    device = embedding.device
+    device, geometry = embedding.device, embedding.geometry
     neighbors = embedding.entities[torch.from_numpy(support.neighbor[rows]).to(device)]
-    relations = embedding.relations[torch.from_numpy(support.relation[rows]).to(device)]
     is_head = torch.from_numpy(support.is_head[rows]).to(device)
+    if isinstance(geometry, Projected):
+        numbers, place = (
+            torch.from_numpy(part).to(device) for part in np.unique(support.relation[rows], return_inverse=True)
+        )
+        steps = geometry.displacement(embedding.relations[numbers])[place]
+        return torch.where(is_head[:, None], neighbors - steps, neighbors + steps)
+    relations = embedding.relations[torch.from_numpy(support.relation[rows]).to(device)]
     found = torch.empty_like(neighbors)
-    found[is_head] = embedding.geometry.solve_head(relations[is_head], neighbors[is_head])
-    found[~is_head] = embedding.geometry.solve_tail(neighbors[~is_head], relations[~is_head])
+    found[is_head] = geometry.solve_head(relations[is_head], neighbors[is_head])
+    found[~is_head] = geometry.solve_tail(neighbors[~is_head], relations[~is_head])
     return found

@@ -52,13 +52,36 @@ class Support:
         """At most so many rows a newcomer, chosen at random by the seed."""
         if most is None or not len(self.newcomer) or int(self.counts.max()) <= most:
             return self
+        return self.select(np.flatnonzero(self.ranks(seed) < most))
+
+    def ranks(self, seed: int, first: IntArray | None = None) -> IntArray:
+        """(rows,) each row's place among its newcomer's, counted from 0, in an order drawn by the seed.
+
+        first: (rows,) smaller numbers come before larger ones; the draw decides among equals
+        """
         import torch
 
         # By the given triple's position, so that a newcomer's choice does not depend on which others are there.
         bits = randomness.draws(randomness.stream(seed, 3), torch.from_numpy(self.triple)).numpy()
-        order = np.lexsort((bits, self.newcomer))
-        rank = np.arange(len(order)) - self.offsets[self.newcomer[order]]
-        return self.select(np.sort(order[rank < most]))
+        order = np.lexsort((bits, self.newcomer) if first is None else (bits, first, self.newcomer))
+        found = np.empty_like(order)
+        found[order] = np.arange(len(order)) - self.offsets[self.newcomer[order]]
+        return found
+
+    def merged(self, other: Support) -> Support:
+        """The rows of both; this one's come first in each newcomer."""
+        if not len(other.newcomer):
+            return self
+        order = np.argsort(np.concatenate([self.newcomer, other.newcomer]), kind="stable")
+        pairs = (
+            (self.newcomer, other.newcomer),
+            (self.relation, other.relation),
+            (self.neighbor, other.neighbor),
+        )
+        newcomer, relation, neighbor = (np.concatenate(pair)[order] for pair in pairs)
+        is_head = np.concatenate([self.is_head, other.is_head])[order]
+        triple = np.concatenate([self.triple, other.triple])[order]
+        return Support(newcomer, relation, neighbor, is_head, triple, self.num_newcomers)
 
     def select(self, rows: IntArray) -> Support:
         """Some of the rows."""
@@ -74,15 +97,25 @@ class Support:
 
 @dataclass(frozen=True)
 class Unused:
-    """Positions of given triples that make no vector, by reason."""
+    """Positions of given triples that make no vector, by reason.
+
+    untrained_relation: over a relation without a vector
+    between_newcomers: between new entities that nothing ties to the known graph
+    self_loops: of a new entity with itself, which says nothing about where it is
+    without_newcomer: between known entities
+    """
 
     untrained_relation: IntArray
     between_newcomers: IntArray
+    self_loops: IntArray
     without_newcomer: IntArray
 
 
 def find_support(given: IntArray, num_entities: int, num_newcomers: int) -> tuple[Support, Unused]:
-    """The support in given triples, (triples, 3): entities from `num_entities` on are new, relation -1 is untrained."""
+    """The support in given triples, (triples, 3): entities from `num_entities` on are new, relation -1 is untrained.
+
+    Triples between newcomers are not used here: all of them are among `Unused`.
+    """
     head_new, tail_new = given[:, 0] >= num_entities, given[:, 2] >= num_entities
     trained = given[:, 1] >= 0
     usable = (head_new != tail_new) & trained
@@ -95,9 +128,12 @@ def find_support(given: IntArray, num_entities: int, num_newcomers: int) -> tupl
     support = Support(
         newcomer[order], ends[order, 1], neighbor[order], is_head[order], triple[order].astype(np.int64), num_newcomers
     )
+    both = np.flatnonzero(head_new & tail_new & trained)
+    is_loop = given[both, 0] == given[both, 2]
     unused = Unused(
-        untrained_relation=np.flatnonzero((head_new != tail_new) & ~trained),
-        between_newcomers=np.flatnonzero(head_new & tail_new),
+        untrained_relation=np.flatnonzero((head_new | tail_new) & ~trained),
+        between_newcomers=both[~is_loop],
+        self_loops=both[is_loop],
         without_newcomer=np.flatnonzero(~head_new & ~tail_new),
     )
     return support, unused

@@ -14,15 +14,16 @@ from ookg.training.settings import TrainingSettings
 def batch_distances(geometry: Geometry, entities: Tensor, relations: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """D of the true triples, (batch,), and of the false ones, (batch, negatives).
 
-    Both are gaps from one point a triple: the solution for the end that is corrupted.
+    Both are gaps from one point a triple, the solution for the end that is corrupted, to what stands at that end.
     """
     head, relation, tail = batch.triples.unbind(dim=1)
+    rows = relations[relation]  # (batch, relation_width)
     if batch.corrupts_head:
-        points, answers = geometry.solve_head(relations[relation], entities[tail]), head
+        points, answers = geometry.solve_head(rows, entities[tail]), head
     else:
-        points, answers = geometry.solve_tail(entities[head], relations[relation]), tail
-    positive = geometry.gap(points, entities[answers])
-    negative = geometry.gap(points[:, None], entities[batch.negatives])
+        points, answers = geometry.solve_tail(entities[head], rows), tail
+    positive = geometry.gap(points, geometry.project(entities[answers], rows))
+    negative = geometry.gap(points[:, None], geometry.project(entities[batch.negatives], rows[:, None]))
     return positive, negative
 
 

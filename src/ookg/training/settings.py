@@ -13,14 +13,14 @@ from ookg.errors import FileError, InputError, unknown_name
 if TYPE_CHECKING:
     from ookg.models import Geometry
 
-MODELS = ("transe", "rotate")
+MODELS = ("transe", "rotate", "transh", "transr")
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """How to train.
 
-    model: "transe" or "rotate"; norm: the p of its distance
+    model: "transe", "rotate", "transh" or "transr"; norm: the p of its distance
     dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
     negatives: false triples a true one, each drawn on its own; batch: true triples a step
     lr: Adam's learning rate; lr_drops: shares of the steps at which it is divided by ten and Adam starts afresh
@@ -30,6 +30,7 @@ class TrainingSettings:
         for every new entity of a data set; for reproduction only. They are not part of the resulting model.
     validate_every: steps between validations, 0 for none
     patience: stop after so many validations without a new best and keep the best, 0 to go on to the end
+    relation_dim: coordinates of a relation's space in TransR, 0 for as many as an entity has
     """
 
     model: str = "transe"
@@ -48,6 +49,7 @@ class TrainingSettings:
     placeholder_entities: int = 0
     validate_every: int = 0
     patience: int = 0
+    relation_dim: int = 0
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -58,7 +60,7 @@ class TrainingSettings:
         for name in ("margin", "lr"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be a number above 0")
-        for name in ("temperature", "l2", "seed", "placeholder_entities", "validate_every", "patience"):
+        for name in ("temperature", "l2", "seed", "placeholder_entities", "validate_every", "patience", "relation_dim"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
         if self.seed >= 1 << 63:
@@ -67,14 +69,18 @@ class TrainingSettings:
             raise InputError(f"norm {self.norm}; it must be 1 or 2")
         if not all(0 < drop <= 1 for drop in self.lr_drops):
             raise InputError(f"lr_drops {self.lr_drops}; each is a share of the steps between 0 and 1")
+        if self.relation_dim and self.model != "transr":
+            raise InputError(f"relation_dim {self.relation_dim} with {self.model}; only transr has one, leave it out")
         if self.patience and not self.validate_every:
             raise InputError("patience without validate_every; say how often to validate")
 
     @property
     def geometry(self) -> Geometry:
         """The model's equations at these settings."""
-        from ookg.models import GEOMETRIES  # brings PyTorch, which reading settings does not need
+        from ookg.models import GEOMETRIES, TransR  # bring PyTorch, which reading settings does not need
 
+        if self.model == TransR.name:
+            return TransR(self.dim, self.norm, relation_dim=self.relation_dim)
         return GEOMETRIES[self.model](self.dim, self.norm)
 
     @property

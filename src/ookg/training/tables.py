@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
+from ookg.models import Projected
 from ookg.training.settings import TrainingSettings
 
 
@@ -30,7 +31,7 @@ class Tables:
     def initial(
         cls, num_entities: int, num_relations: int, settings: TrainingSettings, device: torch.device | str
     ) -> Tables:
-        """Parameters uniform in ±(γ + 2)/d, moments zero."""
+        """Parameters uniform in ±(γ + 2)/d (TransR: its matrices the identity), moments zero."""
         # Drawn on the CPU: the same seed gives the same initial values on every device.
         generator = torch.Generator().manual_seed(settings.seed)
         bound, geometry = settings.initial_range, settings.geometry
@@ -42,6 +43,8 @@ class Tables:
         try:
             entities = uniform(rows, geometry.entity_width)
             relations = uniform(num_relations, geometry.relation_width)
+            if isinstance(geometry, Projected):
+                relations = geometry.initial_relations(relations)
             return cls(
                 entities,
                 relations,
@@ -51,8 +54,9 @@ class Tables:
                 torch.zeros_like(relations),
             )
         except RuntimeError as error:  # what PyTorch raises when it cannot allocate, on the CPU and on a GPU
-            size = f"{rows:,} × {geometry.entity_width:,}"
-            raise InputError(f"no memory for tables of {size} numbers; lower --dim") from error
+            sizes = (rows, geometry.entity_width), (num_relations, geometry.relation_width)
+            larger = max(sizes, key=lambda size: size[0] * size[1])
+            raise InputError(f"no memory for tables of {larger[0]:,} × {larger[1]:,} numbers; lower --dim") from error
 
     def restart_adam(self) -> None:
         """Forget the moments."""

@@ -1,0 +1,85 @@
+"""Time one training step, one validation and the ranking of all test queries of the baselines.
+
+python benchmarks/baselines_step.py --dataset FB15k-Head-10 [--methods LAN,GNN-MEAN] [--device cuda] [--steps 200]
+
+The data set is looked up as `ookg datasets` does it. Prints milliseconds a step, seconds an epoch and a validation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from ookg.baselines import BASELINES, TrainedBaseline, published_settings
+from ookg.baselines.encoder import Encoder
+from ookg.baselines.sampling import Batches
+from ookg.baselines.training import WARM_UP, CapturedStep, Step, fast_products
+from ookg.baselines.validation import validation_of
+from ookg.datasets import load_dataset
+from ookg.datasets.encoded import EncodedDataset
+from ookg.evaluation.link_prediction import kept_by, link_prediction
+from ookg.evaluation.queries import test_queries
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def measure(dataset: EncodedDataset, method: str, device: torch.device, steps: int) -> None:
+    settings = published_settings(method, dataset.task)
+    encoder, batches = Encoder(dataset, settings, device), Batches(dataset, settings, device)
+    step = CapturedStep(encoder, batches.size) if device.type == "cuda" else Step(encoder)
+    validate = validation_of(dataset, settings)
+    wait(device)
+    begun = time.perf_counter()
+    epoch = batches.epoch(1)
+    wait(device)
+    drawn = time.perf_counter() - begun
+    for number in range(WARM_UP + 1):
+        step(epoch[number % batches.steps])
+    wait(device)
+    begun = time.perf_counter()
+    for number in range(steps):
+        loss = step(epoch[number % batches.steps])
+    wait(device)
+    each = (time.perf_counter() - begun) / steps
+    validate(TrainedBaseline(encoder))
+    begun = time.perf_counter()
+    figure = validate(TrainedBaseline(encoder))
+    validated = time.perf_counter() - begun
+    line = (
+        f"{dataset.name} {method:9} step {1000 * each:8.3f} ms, epoch {each * batches.steps + drawn:7.2f} s "
+        f"(drawing {1000 * drawn:.1f} ms), validation {validated:6.2f} s; after {steps} steps: loss {float(loss):.3f}, "
+        f"validation {figure:.4g}"
+    )
+    if dataset.task == "link-prediction":
+        queries = test_queries(dataset.test, dataset.num_known)
+        queries = kept_by("lan", queries, dataset.num_known, dataset.num_trained)
+        begun = time.perf_counter()
+        link_prediction(TrainedBaseline(encoder), queries, dataset.true_triples, dataset.num_known, "lan")
+        line += f"; {len(queries)} test queries ranked in {time.perf_counter() - begun:.2f} s"
+    print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--methods", default=",".join(BASELINES))
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--steps", type=int, default=200)
+    options = parser.parse_args()
+    dataset = EncodedDataset.of(load_dataset(options.dataset))
+    with fast_products():
+        for method in options.methods.split(","):
+            measure(dataset, method, torch.device(options.device), options.steps)
+
+
+if __name__ == "__main__":
+    main()

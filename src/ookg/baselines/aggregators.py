@@ -1,0 +1,115 @@
+"""Aggregators: one vector from the transitions of an entity's neighbours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from ookg.baselines.neighbors import Neighbors
+from ookg.baselines.rows import rows
+
+MASKED = -1e9  # the logit of padding; finite, so that an entity without neighbours gives zeros and not NaN
+
+
+class Aggregator(nn.Module, ABC):
+    """Joins (entities, K, d) transitions into (entities, d) vectors.
+
+    query_aware: whether the vector depends on the relation that is asked for
+    """
+
+    query_aware = False
+
+    def keys(self, transitions: Tensor) -> Tensor:
+        """What of the work does not depend on the query."""
+        return transitions
+
+    @abstractmethod
+    def join(self, transitions: Tensor, keys: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """(entities, d); keys: of these transitions; query: (entities,) directed relations."""
+
+    def forward(self, transitions: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """(entities, d)."""
+        return self.join(transitions, self.keys(transitions), neighbors, query)
+
+
+class Mean(Aggregator):
+    """The mean of the transitions."""
+
+    def join(self, transitions: Tensor, keys: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """The mean over what is not padding."""
+        return weighted_sum(neighbors.mean_weights, transitions)
+
+
+class Lstm(Aggregator):
+    """An LSTM over the transitions in the given order, the mean of its outputs."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(dim, dim, batch_first=True)
+
+    def join(self, transitions: Tensor, keys: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """Padding comes last and so changes no output that counts."""
+        outputs, _ = self.lstm(transitions)
+        return weighted_sum(neighbors.mean_weights, outputs)
+
+
+class LogicAttention(Aggregator):
+    """LAN: Σ (logic + network) · transition, both depending on the query q.
+
+    network = softmax over neighbours of v·tanh(W [z_q; transition])
+    logic = P(r implies q) / (1 + max over the entity's other relations r' of P(r' implies r))
+    """
+
+    query_aware = True
+
+    implies: Tensor
+
+    def __init__(self, dim: int, implies: Tensor) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.empty(len(implies), dim))  # z
+        self.of_query = nn.Linear(dim, dim, bias=False)  # W, its part for z_q
+        self.of_transition = nn.Linear(dim, dim, bias=False)  # W, its part for the transition
+        self.readout = nn.Parameter(torch.empty(dim, 1))  # v
+        self.register_buffer("implies", implies, persistent=False)
+
+    def keys(self, transitions: Tensor) -> Tensor:
+        """The part of W [z_q; transition] that comes from the transition."""
+        found: Tensor = self.of_transition(transitions)
+        return found
+
+    def join(self, transitions: Tensor, keys: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """Logic and network weights are added, as they are."""
+        asked = self.of_query(rows(self.queries, query))  # (entities, d)
+        network = attention((keys + asked[:, None]).tanh_() @ self.readout, neighbors.real)
+        return weighted_sum(network + self.logic(neighbors, query), transitions)
+
+    def logic(self, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """(entities, K) the weights by logic; 0 in padding."""
+        assert neighbors.discount is not None  # LAN's table has them
+        return self.implies[neighbors.relation, query[:, None]] / neighbors.discount * neighbors.real
+
+
+class Attention(Aggregator):
+    """Σ softmax over neighbours of v·tanh(U transition) · transition."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.of_transition = nn.Linear(dim, dim)  # U
+        self.readout = nn.Parameter(torch.empty(dim, 1))  # v
+
+    def join(self, transitions: Tensor, keys: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """The weights do not depend on the query."""
+        weights = attention(torch.tanh(self.of_transition(transitions)) @ self.readout, neighbors.real)
+        return weighted_sum(weights, transitions)
+
+
+def attention(logits: Tensor, real: Tensor) -> Tensor:
+    """Softmax over what is not padding, (entities, K) from (entities, K, 1); zeros where there is nothing else."""
+    return torch.softmax(logits.squeeze(2).masked_fill(~real, MASKED), dim=1) * real
+
+
+def weighted_sum(weights: Tensor, transitions: Tensor) -> Tensor:
+    """(entities, d) from (entities, K) weights and (entities, K, d) transitions."""
+    return torch.bmm(weights[:, None], transitions).squeeze(1)

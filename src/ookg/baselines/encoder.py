@@ -1,0 +1,103 @@
+"""A baseline's network: vectors of entities from their neighbours, and the distance of a triple."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ookg.baselines.aggregators import Aggregator, Attention, LogicAttention, Lstm, Mean
+from ookg.baselines.neighbors import Neighbors, NeighborTable, implication
+from ookg.baselines.rows import rows
+from ookg.baselines.settings import BaselineSettings
+from ookg.baselines.transitions import Convolution, Dense, Projection, RelationLinear, TransitionLayer
+from ookg.datasets.encoded import EncodedDataset
+from ookg.training.randomness import stream
+
+LAYERS: dict[str, type[Projection | RelationLinear | Convolution | Dense]] = {
+    "projection": Projection,
+    "linear": RelationLinear,
+    "convolution": Convolution,
+    "dense": Dense,
+}
+INITIAL = 1  # the stream that initial values are drawn from
+
+
+class Encoder(nn.Module):
+    """Input vectors of the known entities, a transition, an aggregator, and the relations of the score.
+
+    Directed relations: r as seen from a head, R + r as seen from a tail.
+    """
+
+    def __init__(self, dataset: EncodedDataset, settings: BaselineSettings, device: torch.device | str = "cpu") -> None:
+        super().__init__()
+        self.settings = settings
+        self.num_known, self.num_relations = dataset.num_known, dataset.num_trained
+        dim, num_directed = settings.dim, 2 * dataset.num_trained
+        self.table = NeighborTable.of(dataset, settings.max_neighbors).to(device)
+        self.aggregator: Aggregator = Mean()  # of GNN-MEAN and ConvLayer
+        if settings.method == "LAN":
+            implies = implication(dataset)
+            self.table = self.table.with_discounts(implies.to(device))
+            self.aggregator = LogicAttention(dim, implies)
+        elif settings.method == "GNN-LSTM":
+            self.aggregator = Lstm(dim)
+        elif settings.method == "FCLEntity":
+            self.aggregator = Attention(dim)
+        self.entities = nn.Parameter(torch.empty(dataset.num_known, dim))
+        self.relations = nn.Parameter(torch.empty(dataset.num_trained, dim))
+        self.transition: TransitionLayer = LAYERS[settings.transition](dim, num_directed)
+        self._initialize()
+        self.to(device)
+
+    def _initialize(self) -> None:
+        """Xavier's uniform values for all matrices, zeros for biases; the same on every device."""
+        generator = torch.Generator().manual_seed(stream(self.settings.seed, INITIAL) >> 1)
+        for name, values in self.named_parameters():
+            if name in ("transition.scale", "transition.shift"):
+                continue
+            if values.ndim == 1:
+                nn.init.zeros_(values)
+            elif name == "transition.matrices":
+                for matrix in values.unbind():
+                    nn.init.xavier_uniform_(matrix, generator=generator)
+            else:
+                nn.init.xavier_uniform_(values, generator=generator)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.entities.device
+
+    @property
+    def query_aware(self) -> bool:
+        """Whether vectors depend on the relation that is asked for."""
+        return self.aggregator.query_aware
+
+    def forward(self, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """(entities, d) vectors of entities with these neighbours; query: (entities,) directed relations."""
+        found: Tensor = self.aggregator(self.transition(self.entities, neighbors), neighbors, query)
+        return found
+
+    def raw(self, entities: Tensor) -> Tensor:
+        """The input vectors of known entities."""
+        return rows(self.entities, entities)
+
+    def relation_vectors(self, relations: Tensor) -> Tensor:
+        """The vectors of relations in the score, scaled as the distance wants them."""
+        return self.scaled(rows(self.relations, relations))
+
+    def scaled(self, vectors: Tensor) -> Tensor:
+        """Vectors as the distance compares them: at length 1 for "l1-normalized"."""
+        return functional.normalize(vectors, dim=-1) if self.settings.distance == "l1-normalized" else vectors
+
+    def distance(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """(triples,) of scaled (triples, d) vectors."""
+        gap = head + relation - tail
+        return gap.square().sum(dim=-1) if self.settings.distance == "squared" else gap.abs().sum(dim=-1)
+
+    def distances(self, points: Tensor, candidates: Tensor) -> Tensor:
+        """(points, candidates) of scaled vectors: a point is where the other end of a triple should be."""
+        if self.settings.distance == "squared":
+            return torch.cdist(points, candidates, compute_mode="donot_use_mm_for_euclid_dist").square()
+        return torch.cdist(points, candidates, p=1.0)

@@ -1,0 +1,128 @@
+"""The settings of the baselines: one object, and what was published for each method and task."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from ookg.datasets.dataset import Task
+from ookg.errors import InputError, unknown_name
+
+BASELINES: tuple[str, ...] = ("GNN-LSTM", "GNN-MEAN", "LAN", "ConvLayer", "FCLEntity")
+
+Objective = Literal["ranking", "absolute"]
+Transition = Literal["projection", "linear", "convolution", "dense"]
+Distance = Literal["l1", "l1-normalized", "squared"]
+
+# Which transitions each method is defined with.
+TRANSITIONS: dict[str, tuple[Transition, ...]] = {
+    "GNN-LSTM": ("projection", "linear"),
+    "GNN-MEAN": ("projection", "linear"),
+    "LAN": ("projection",),
+    "ConvLayer": ("convolution",),
+    "FCLEntity": ("dense",),
+}
+
+
+@dataclass(frozen=True)
+class BaselineSettings:
+    """How to train a baseline.
+
+    method: one of BASELINES; it names the aggregator. task: what is trained for and validated by
+    transition: what becomes of a neighbour before the aggregation; "projection" and "linear" are open to the GNNs
+    dim: coordinates of an entity; max_neighbors: K, the first so many neighbours of an entity count
+    distance: D of a triple: "l1" is ‖h + r - t‖₁, "l1-normalized" the same with h, r, t scaled to length 1,
+        "squared" is ‖h + r - t‖₂²
+    objective: "ranking" is max(0, γ + D - D'), "absolute" is D + max(0, γ - D'), D' the distance of a false triple
+    margin: γ; raw_term: add the same objective on the entities' own input vectors
+    hide_target: training on (h, r, t), leave neighbour (r, t) out of h, and (r⁻¹, h) out of t, as in testing
+    lr, weight_decay: Adam's; weight_decay · parameter is added to the gradient
+    batch: true triples a step; epochs: at most so many passes over train
+    validate_every: epochs between validations, 0 for none
+    patience: stop after so many validations without a new best, 0 to go on to the end; the best state is kept
+    """
+
+    method: str
+    task: Task
+    transition: Transition = "projection"
+    dim: int = 100
+    max_neighbors: int = 64
+    distance: Distance = "l1-normalized"
+    objective: Objective = "ranking"
+    margin: float = 1.0
+    raw_term: bool = True
+    hide_target: bool = True
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    batch: int = 1024
+    epochs: int = 1000
+    validate_every: int = 20
+    patience: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_method(self.method)
+        allowed = TRANSITIONS[self.method]
+        if self.transition not in allowed:
+            raise InputError(f"transition {self.transition!r} of {self.method}; choose {' or '.join(allowed)}")
+        for name, kind in (("task", Task), ("objective", Objective), ("distance", Distance)):
+            if getattr(self, name) not in get_args(kind):
+                raise InputError(f"{name} {getattr(self, name)!r}; choose {' or '.join(get_args(kind))}")
+        for name in ("dim", "max_neighbors", "batch", "epochs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
+        for name in ("margin", "lr"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name} {getattr(self, name)}; it must be a number above 0")
+        for name in ("weight_decay", "validate_every", "patience", "seed"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
+        if self.seed >= 1 << 63:
+            raise InputError(f"seed {self.seed}; it must be below 2^63")
+        if self.patience and not self.validate_every:
+            raise InputError("patience without validate_every; say how often to validate, or set patience to 0")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values, for JSON."""
+        return asdict(self)
+
+    def changed(self, values: dict[str, Any]) -> BaselineSettings:
+        """These settings with some values replaced, each checked for its name and type."""
+        known = [field.name for field in fields(self)]
+        checked: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in known:
+                raise unknown_name("setting", name, known, f"the settings are {', '.join(known)}")
+            checked[name] = _typed(name, value, type(getattr(self, name)))
+        return replace(self, **checked)
+
+
+def published_settings(method: str, task: Task) -> BaselineSettings:
+    """The settings of a method for a task: what is published, completed as `docs/baselines.md` says."""
+    _check_method(method)
+    if task not in get_args(Task):
+        raise InputError(f"task {task!r}; choose {' or '.join(get_args(Task))}")
+    transition = TRANSITIONS[method][0]
+    if task == "link-prediction":
+        return BaselineSettings(method, task, transition)
+    classification = BaselineSettings(method, task, transition, max_neighbors=32, epochs=500, margin=300.0)
+    if method in ("GNN-LSTM", "GNN-MEAN"):  # their own code; the margins are chosen on valid
+        own = {"transition": "linear", "dim": 200, "distance": "l1", "objective": "absolute", "raw_term": False}
+        return classification.changed(own | {"margin": 100.0 if method == "GNN-MEAN" else 30.0})
+    return classification.changed({"weight_decay": 1e-3})
+
+
+def _check_method(method: str) -> None:
+    if method not in BASELINES:
+        raise unknown_name("baseline", str(method), list(BASELINES), f"choose {' or '.join(BASELINES)}")
+
+
+def _typed(name: str, value: Any, kind: type) -> Any:
+    if kind is float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+    if not fits:
+        raise InputError(f"setting {name} is {value!r}; it must be of type {kind.__name__}")
+    return kind(value)

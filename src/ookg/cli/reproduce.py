@@ -1,0 +1,147 @@
+"""Make the paper's tables from the raw data sets, side by side with what it prints.
+
+The tables are link-prediction, link-prediction-variants, triplet-classification, ablation, ratio, efficiency, and
+beyond with what goes past the paper. What is missing is trained and evaluated; each result is a JSON file in the
+results folder, and what is there is reused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ookg.cli.console import add_device_option, add_json_option, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from ookg.reproduction.plan import Selection
+    from ookg.reproduction.rendering import Grid
+    from ookg.reproduction.runner import Places
+
+SUMMARY = "the paper's tables and figures, from the raw data sets"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    for option, text in (
+        ("--table", "the tables to make (all)"),
+        ("--dataset", "the data sets to keep to (all)"),
+        ("--method", "the methods to keep to (all)"),
+    ):
+        parser.add_argument(option, nargs="+", action="extend", metavar="NAME", help=text)
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="run the seeds 0 to N - 1, and show only those (run 1, show all)"
+    )
+    add_device_option(parser)
+    parser.add_argument("--out", default="results", metavar="DIR", help="the results folder (results)")
+    parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
+    parser.add_argument("--models", metavar="DIR", help="where trained models are kept (the cache)")
+    parser.add_argument("--list", action="store_true", help="only say what there is to do, and how long it takes")
+    parser.add_argument("--from-results", action="store_true", help="only read the results folder, run nothing")
+    parser.add_argument("--markdown", metavar="FILE", help="also fill the marked places of a Markdown file with tables")
+    parser.add_argument("--figures", metavar="DIR", help="also draw the paper's figure there, as PNG and SVG")
+    add_json_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run what is missing, and show."""
+    from ookg.reproduction.figures import import_matplotlib
+    from ookg.reproduction.plan import Selection
+    from ookg.reproduction.rendering import read_marked
+    from ookg.reproduction.runner import Places, cells, grids, make_missing
+
+    selection = Selection.of(arguments.table, arguments.dataset, arguments.method, arguments.seeds)
+    places = Places(arguments.out, arguments.models, arguments.data)
+    if arguments.list:
+        return _list(selection, places, arguments)
+    # What cannot be written in the end is said before anything is trained.
+    if arguments.markdown:
+        read_marked(arguments.markdown)
+    if arguments.figures:
+        import_matplotlib()
+    if not arguments.from_results:
+        make_missing(selection, places, arguments.device, progress=True)
+    if arguments.markdown:
+        _fill(arguments.markdown, selection, places)
+    if arguments.figures:
+        _draw(arguments.figures, selection, places)
+    if arguments.json:
+        print_json([cell.to_dict() for cell in cells(selection, places.results)])
+        return 0
+    for name, made in grids(selection, places.results).items():
+        for grid in made:
+            _print(grid)
+        if not made:
+            print(f"{name}: no result yet")
+    return 0
+
+
+def _fill(path: str, selection: Selection, places: Places) -> None:
+    from ookg.display import counted
+    from ookg.reproduction.rendering import rewrite_markdown
+    from ookg.reproduction.runner import grids_for_marker
+
+    count = rewrite_markdown(path, partial(grids_for_marker, places.results, selection.seeds))
+    note(f"{path}: {counted(count, 'table')} written")
+
+
+def _draw(folder: str, selection: Selection, places: Places) -> None:
+    from ookg.reproduction.figures import draw_ratio
+    from ookg.reproduction.plan import Selection
+    from ookg.reproduction.runner import cells
+
+    for path in draw_ratio(cells(Selection(("ratio",), seeds=selection.seeds), places.results), folder):
+        note(f"{path}: written")
+
+
+def _list(selection: Selection, places: Places, arguments: argparse.Namespace) -> int:
+    """What there is to do."""
+    from ookg.reproduction.runner import plan
+
+    planned = plan(selection, places, arguments.device)
+    if arguments.json:
+        print_json([vars(entry) for entry in planned])
+        return 0
+    rows = [
+        (
+            entry.dataset,
+            entry.method,
+            entry.seed,
+            f"{entry.done} of {entry.runs}",
+            entry.state,
+            _duration(entry.seconds) if entry.state == "to do" else None,
+        )
+        for entry in planned
+    ]
+    print_table(("data set", "method", "seed", "results", "state", "takes about"), rows)
+    left = [entry for entry in planned if entry.state == "to do"]
+    print(f"{len(left)} of {len(planned)} to do, about {_duration(sum(entry.seconds for entry in left))} in all")
+    return 0
+
+
+def _duration(seconds: float) -> str:
+    """About how long: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _print(grid: Grid) -> None:
+    """A table on standard output; numbers to the right, the best in bold."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for place, column in enumerate(grid.columns):
+        table.add_column(column, justify="left" if place < grid.names else "right")
+    for row in grid.rows:
+        table.add_row(*(Text(cell.text, "bold" if cell.bold else "") for cell in row))
+    # Off a terminal there is no width to keep to: one row stays one line.
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console.print(Text(grid.title, "bold"))
+    console.print(table)
+    if grid.remark:
+        console.print(Text(grid.remark))
+    console.print()

@@ -1,0 +1,184 @@
+"""Judging claims about new entities by all evidence.
+
+A threshold that was found on claims about known entities is too strict or too lax for new ones: their vectors are
+rougher, so their distances are larger. So the judge learns on known entities that were made new (see `simulated`), and
+looks at how a claim stands among its rivals rather than at the distance alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.datasets.encoded import EncodedDataset
+from ookg.errors import InputError
+from ookg.evaluation.queries import Queries
+from ookg.evaluation.scoring import Scorer
+from ookg.evidence.combined import GraphEvidence, standard_scores
+from ookg.evidence.fitting import fit_logistic
+from ookg.evidence.paths import Paths
+from ookg.newcomers.support import BoolArray
+from ookg.statistics import FloatArray, IntArray
+
+SMALLEST_SHARE = 1e-4
+REGULARISATION = 2e-3
+# A relation's own weights are held nearer to 0 than those that all relations share.
+OWN_SCALE = 0.5
+
+
+@dataclass(frozen=True)
+class ClaimEvidence:
+    """All that is looked at to judge a claim: some models' vectors and the graph of known and given triples."""
+
+    vectors: tuple[Scorer, ...]
+    graph: GraphEvidence
+    paths: Paths
+
+    @classmethod
+    def gather(cls, vectors: Sequence[Scorer], dataset: EncodedDataset) -> ClaimEvidence:
+        """The evidence of a data set's train and aux triples."""
+        train, given = dataset.train, dataset.aux
+        graph = GraphEvidence.count(train, given, dataset.num_entities, dataset.num_trained)
+        return cls(tuple(vectors), graph, Paths.count(np.concatenate([train, given]), dataset.num_entities))
+
+    def features(self, claims: IntArray) -> FloatArray:
+        """(claims, features); NaN where a claim cannot be scored."""
+        columns: list[FloatArray] = []
+        for scorer in self.vectors:
+            columns.append(scorer.scores(claims))
+            for asks_tail in (True, False):
+                standing = standard_scores(scorer, claims, asks_tail=asks_tail)
+                columns += [standing.position, -np.log(standing.share_better + SMALLEST_SHARE)]
+        columns += [*self.graph.habits.of_claims(claims).T, self.graph.links.of_claims(claims)]
+        return np.concatenate([np.stack(columns, axis=1), self.paths.of_claims(claims)], axis=1)
+
+
+@dataclass(frozen=True)
+class ClaimJudge:
+    """A logistic regression: weights that all relations share, and each relation's own on top.
+
+    centre, scale: (features,) of the claims it was fitted on; weights: (1 + features + relations·(1 + features),)
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    weights: FloatArray
+    num_relations: int
+
+    @classmethod
+    def fit(cls, features: FloatArray, relations: IntArray, truth: BoolArray, num_relations: int) -> ClaimJudge:
+        """Learn from labelled claims; those that cannot be scored are left out."""
+        usable = np.isfinite(features).all(axis=1)
+        if not usable.any() or truth[usable].all() or not truth[usable].any():
+            raise InputError(
+                "no labelled claims of both kinds that can be scored; give more claims about known entities"
+            )
+        features, relations, truth = features[usable], relations[usable], truth[usable]
+        scale = features.std(axis=0)
+        unfitted = cls(features.mean(axis=0), np.where(scale > 0, scale, 1.0), np.empty(0), num_relations)
+        columns = unfitted._columns(features, relations)
+        l2 = np.full(columns.shape[1], REGULARISATION)
+        l2[0] = 0.0  # the intercept is free
+        return replace(unfitted, weights=fit_logistic(columns, truth, l2))
+
+    def log_odds(self, features: FloatArray, relations: IntArray) -> FloatArray:
+        """(claims,) of being true; NaN where a claim cannot be scored."""
+        found: FloatArray = self._columns(features, relations) @ self.weights
+        return found
+
+    def _columns(self, features: FloatArray, relations: IntArray) -> FloatArray:
+        values = (features - self.centre) / self.scale
+        values = np.concatenate([np.ones((len(values), 1)), values], axis=1)
+        own = np.zeros((len(values), self.num_relations, values.shape[1]))
+        covered = np.flatnonzero((relations >= 0) & (relations < self.num_relations))
+        own[covered, relations[covered]] = OWN_SCALE * values[covered]
+        own[:, :, 0] *= 1 / OWN_SCALE
+        return np.concatenate([values, own.reshape(len(values), -1)], axis=1)
+
+
+class JudgedScorer(Scorer):
+    """Log-odds of claims; a claim is held true from 0 on."""
+
+    threshold = 0.0
+
+    def __init__(self, evidence: ClaimEvidence, judge: ClaimJudge) -> None:
+        self.evidence, self.judge = evidence, judge
+        first = evidence.vectors[0]
+        self.num_known, self.num_relations = first.num_known, first.num_relations
+
+    def answerable(self, queries: Queries) -> BoolArray:
+        """Whether every model can score it."""
+        found: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.evidence.vectors])
+        return found
+
+    def scores(self, triples: IntArray) -> FloatArray:
+        """The log-odds of each."""
+        return self.judge.log_odds(self.evidence.features(triples), triples[:, 1])
+
+    def answer_scores(self, queries: Queries) -> Tensor:
+        """The log-odds of each query's triple with each known entity: one claim for each, so for few queries only."""
+        everyone = np.arange(self.num_known)
+        rows = []
+        for entity, relation, asks_tail in zip(queries.entity, queries.relation, queries.asks_tail, strict=True):
+            ends = (
+                (np.full_like(everyone, entity), everyone) if asks_tail else (everyone, np.full_like(everyone, entity))
+            )
+            rows.append(self.scores(np.stack([ends[0], np.full_like(everyone, relation), ends[1]], axis=1)))
+        return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, self.num_known)
+
+
+def simulated(dataset: EncodedDataset, seed: int = 0, share: float = 0.5) -> EncodedDataset:
+    """A data set like the given one, made of its train and valid parts alone: entities of valid claims become new.
+
+    The ends that are new in the test claims are made new in a share of the valid claims; their train triples with
+    known entities become aux, and the claims become test. Valid keeps the claims whose entities all stay known.
+    """
+    if dataset.valid_truth is None:
+        raise InputError(f"data set {dataset.name}: valid has no labels; claims about new entities cannot be simulated")
+    ends = [end for end in (0, 2) if (dataset.test[:, end] >= dataset.num_known).mean() > 0.5]
+    claims = dataset.valid
+    drawn = np.random.default_rng(seed).permutation(len(claims))[: max(1, round(share * len(claims)))]
+    is_new = np.zeros(dataset.num_known, dtype=np.bool_)
+    is_new[claims[drawn][:, ends]] = True
+    new_ends = is_new[claims[:, [0, 2]]]  # (claims, 2)
+    wanted = np.isin([0, 2], ends)
+    asked = np.zeros(len(claims), dtype=np.bool_)
+    asked[drawn] = True
+    asked &= (new_ends == wanted).all(axis=1) | ((len(ends) == 2) & new_ends.any(axis=1))
+    train_new = is_new[dataset.train[:, [0, 2]]]
+    train = dataset.train[~train_new.any(axis=1)]
+    is_known = np.zeros(dataset.num_known, dtype=np.bool_)
+    is_known[train[:, [0, 2]]] = True
+    aux = dataset.train[train_new[:, 0] ^ train_new[:, 1]]
+    aux = aux[(is_new | is_known)[aux[:, [0, 2]]].all(axis=1)]
+    present = is_new | is_known
+    test, valid = (
+        asked & present[claims[:, [0, 2]]].all(axis=1),
+        ~new_ends.any(axis=1) & is_known[claims[:, [0, 2]]].all(axis=1),
+    )
+    # Known entities first, then the new ones.
+    order = np.concatenate([np.flatnonzero(is_known), np.flatnonzero(is_new)])
+    number = np.full(dataset.num_known, -1)
+    number[order] = np.arange(len(order))
+
+    def renumbered(triples: IntArray) -> IntArray:
+        return np.stack([number[triples[:, 0]], triples[:, 1], number[triples[:, 2]]], axis=1)
+
+    return EncodedDataset(
+        name=f"{dataset.name}, simulated",
+        task=dataset.task,
+        num_known=int(is_known.sum()),
+        num_entities=len(order),
+        num_trained=dataset.num_trained,
+        num_relations=dataset.num_trained,
+        train=renumbered(train),
+        valid=renumbered(claims[valid]),
+        aux=renumbered(aux),
+        test=renumbered(claims[test]),
+        valid_truth=dataset.valid_truth[valid],
+        test_truth=dataset.valid_truth[test],
+    )

@@ -1,0 +1,59 @@
+"""Fitting the weights of evidence, on questions and claims whose answers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from ookg.newcomers.support import BoolArray
+from ookg.statistics import FloatArray
+
+STEPS = 100
+
+
+def fit_ranking(features: Sequence[Tensor], answers: Tensor, left_out: Tensor, l2: float = 1e-4) -> FloatArray:
+    """The weights under which the right answers are likeliest: softmax over each query's weighted sum of features.
+
+    features: each (queries, entities); answers: (queries,) entity ids
+    left_out: (queries, entities) other true answers, which are no rivals; l2: factor of the squared weights
+    """
+    weights = torch.zeros(len(features), device=answers.device, requires_grad=True)
+
+    def loss() -> Tensor:
+        total = sum((weight * feature for weight, feature in zip(weights, features, strict=True)), start=_zero(weights))
+        return cross_entropy(total.masked_fill(left_out, -torch.inf), answers) + l2 * weights.square().sum()
+
+    return _minimised(weights, loss)
+
+
+def fit_logistic(features: FloatArray, truth: BoolArray, l2: FloatArray | float) -> FloatArray:
+    """The weights of a logistic regression, (features,); l2: factor of the squared weights, for each or for all."""
+    columns, labels = torch.from_numpy(features), torch.from_numpy(truth.astype(np.float64))
+    factors = torch.from_numpy(np.broadcast_to(l2, features.shape[1:]).astype(np.float64))
+    weights = torch.zeros(features.shape[1], dtype=torch.float64, requires_grad=True)
+
+    def loss() -> Tensor:
+        return binary_cross_entropy_with_logits(columns @ weights, labels) + (factors * weights.square()).sum()
+
+    return _minimised(weights, loss)
+
+
+def _zero(like: Tensor) -> Tensor:
+    return torch.zeros((), device=like.device)
+
+
+def _minimised(weights: Tensor, loss: Callable[[], Tensor]) -> FloatArray:
+    optimiser = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        value = loss()
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    return weights.detach().double().cpu().numpy()

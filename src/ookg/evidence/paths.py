@@ -1,0 +1,59 @@
+"""Short paths: how well two entities are joined by way of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ookg.statistics import FloatArray, IntArray
+
+CLAIMS_AT_ONCE = 1024
+LONG_PATH_SCALE = 100.0  # walks of three steps are rare: this brings their chance into the range of the others
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The graph without directions and relations.
+
+    adjacency: (entities, entities) sparse, 1 where a triple joins the two
+    """
+
+    adjacency: Any
+
+    NAMES = ("common neighbours", "walks of two", "walks of three", "joined by three", "head's degree", "tail's degree")
+
+    @classmethod
+    def count(cls, triples: IntArray, num_entities: int) -> Paths:
+        """From triples, (triples, 3)."""
+        ends = np.concatenate([triples[:, 0], triples[:, 2]]), np.concatenate([triples[:, 2], triples[:, 0]])
+        joined = sparse.csr_array((np.ones(len(ends[0])), ends), shape=(num_entities, num_entities))
+        joined.sum_duplicates()
+        joined.data[:] = 1.0
+        return cls(joined)
+
+    def of_claims(self, claims: IntArray) -> FloatArray:
+        """(claims, 6) features of each claim's two ends, as `NAMES` has them.
+
+        log(1 + common neighbours); the chance that a walk from the head is at the tail's neighbour after one step and
+        so reaches it in two; the same in three, as log(1 + 100·chance) and as yes or no; log(1 + degree) of both.
+        """
+        degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
+        leave = sparse.dia_array((1 / np.maximum(degree, 1)[None], [0]), shape=self.adjacency.shape).tocsr()
+        found = np.empty((len(claims), len(self.NAMES)))
+        for start in range(0, len(claims), CLAIMS_AT_ONCE):
+            head, _, tail = claims[start : start + CLAIMS_AT_ONCE].T
+            near, far = self.adjacency[head], self.adjacency[tail]
+            second = near @ leave  # (claims, entities) where a neighbour of the head is, weighed by what it leads to
+            third = (second @ self.adjacency) @ leave
+            two, three = _overlap(second, far), _overlap(third, far)
+            parts = (np.log1p(_overlap(near, far)), two, np.log1p(LONG_PATH_SCALE * three), three > 0)
+            rows = slice(start, start + len(head))
+            found[rows] = np.stack([*parts, np.log1p(degree[head]), np.log1p(degree[tail])], axis=1)
+        return found
+
+
+def _overlap(one: Any, other: Any) -> FloatArray:
+    return np.asarray(one.multiply(other).sum(axis=1), dtype=np.float64).ravel()

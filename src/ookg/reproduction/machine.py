@@ -1,0 +1,37 @@
+"""What a result says of the machine that made it."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from ookg import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+
+def device_name(device: torch.device) -> str:
+    """`NVIDIA H200`, or `CPU (x86_64, 2 threads)`."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU ({platform.machine()}, {torch.get_num_threads()} threads)"
+
+
+def is_gpu(device: str) -> bool:
+    """Whether a device's name is that of a GPU."""
+    return not device.startswith("CPU")
+
+
+def versions(device: torch.device) -> dict[str, str]:
+    """The versions that figures may depend on: of the package, Python, PyTorch and what compiles the kernels."""
+    found = {"ookg": __version__, "python": platform.python_version()}
+    for name in ("torch", "triton" if device.type == "cuda" else "numba"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,107 @@
+"""InvTransE and InvRotatE: the paper's method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ookg.reproduction.methods.method import BOTH_TASKS, LAN_PROTOCOL, Context, Method, Variant, task_of
+from ookg.reproduction.paper import HEAD_10, untrained_ids
+from ookg.training.settings import PRESETS, TrainingSettings
+
+if TYPE_CHECKING:
+    from ookg.datasets.dataset import Task
+    from ookg.embedding import Embedding
+    from ookg.evaluation.scoring import Scorer
+    from ookg.newcomers.reducer import Weights
+
+POWER_1, UNIFORM = "power-1", "uniform"
+NEIGHBORS = (32, 8, 1)  # the caps of the ablation
+DRAWS = 5  # choices of neighbours for each of them
+
+CORRELATION: dict[str, Any] = {"weights": "correlation", "power": 4.0}
+# Seconds of a training at the presets: (data sets, model) on an H200, and on two cores.
+SECONDS = {
+    ("fb15k", "transe"): (40.0, 10_300.0),
+    ("fb15k", "rotate"): (97.0, 59_600.0),
+    ("wn11", "transe"): (5.0, 2_400.0),
+    ("wn11", "rotate"): (9.0, 4_700.0),
+}
+
+
+def neighbor_draws(most: int) -> tuple[str, ...]:
+    """The names of the variants that use at most so many neighbours."""
+    return tuple(f"neighbors-{most}.draw-{draw}" for draw in range(DRAWS))
+
+
+def preset_of(dataset: str) -> str:
+    """The preset of the data set's family."""
+    return "fb15k" if task_of(dataset) == "link-prediction" else "wn11"
+
+
+@dataclass(frozen=True)
+class InverseMethod(Method):
+    """Vectors of a translational model; new entities by the inverse of its translation.
+
+    model: "transe" or "rotate"
+    """
+
+    name: str
+    model: str
+    tasks: tuple[Task, ...] = BOTH_TASKS
+
+    def training(self, dataset: str, seed: int) -> TrainingSettings:
+        """The paper's settings for the data set's family, with the untrained rows that the authors' code has."""
+        changes = {"model": self.model, "seed": seed, "placeholder_entities": untrained_ids(dataset)}
+        return PRESETS[preset_of(dataset)].changed(changes)
+
+    def variants(self, dataset: str) -> tuple[Variant, ...]:
+        """Both protocols and powers, and on FB15k-Head-10 the ablation of InvTransE; degree weights for WN11."""
+        if task_of(dataset) != "link-prediction":
+            return (Variant(options={"weights": "degree", "smoothing": 0.1}),)
+        printed = CORRELATION | {"power": 1.0}
+        found = [
+            Variant(options=CORRELATION),
+            Variant(LAN_PROTOCOL, "lan", CORRELATION),
+            Variant(POWER_1, "paper", printed),
+            Variant(f"{POWER_1}.{LAN_PROTOCOL}", "lan", printed),
+        ]
+        if dataset == HEAD_10 and self.model == "transe":
+            found.append(Variant(UNIFORM, options={"weights": "uniform"}))
+            for most in NEIGHBORS:
+                for draw, name in enumerate(neighbor_draws(most)):
+                    found.append(Variant(name, options=CORRELATION | {"neighbors": most, "draw": draw}))
+        return tuple(found)
+
+    def train(self, context: Context) -> Embedding:
+        """The vectors of the known entities."""
+        return context.embedding(self.training(context.dataset.name, context.seed))
+
+    def scorer(self, context: Context, trained: Embedding, variant: Variant) -> Scorer:
+        """The new entities represented from their aux triples."""
+        from ookg.evaluation.scoring import TranslationScorer
+        from ookg.newcomers.embedder import NeighborLimit, find_newcomers
+
+        dataset, options = context.dataset, variant.options
+        limit = NeighborLimit(options["neighbors"], options["draw"]) if "neighbors" in options else None
+        newcomers = find_newcomers(trained, context.graph, dataset.train, dataset.given, _weights(options), limit)
+        return TranslationScorer(newcomers.with_room_for(dataset.num_entities - dataset.num_known))
+
+    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
+        """As measured on an H200, or on two cores."""
+        return SECONDS[preset_of(dataset), self.model][not on_gpu]
+
+
+def _weights(options: Mapping[str, Any]) -> Weights:
+    from ookg.newcomers.reducer import Correlation, Degree, Uniform
+
+    if options["weights"] == "uniform":
+        return Uniform()
+    if options["weights"] == "degree":
+        return Degree(options["smoothing"])
+    return Correlation(options["power"])
+
+
+INV_TRANSE = InverseMethod("InvTransE", "transe")
+INV_ROTATE = InverseMethod("InvRotatE", "rotate")

@@ -1,0 +1,163 @@
+"""What a method is: how it is trained, and the ways to evaluate it."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ookg.datasets.published import published_sets
+from ookg.reproduction.cache import settings_digest
+from ookg.reproduction.machine import device_name
+from ookg.reproduction.results import MAIN
+
+if TYPE_CHECKING:
+    import torch
+
+    from ookg.datasets.dataset import Task
+    from ookg.datasets.encoded import EncodedDataset
+    from ookg.embedding import Embedding
+    from ookg.evaluation.link_prediction import Protocol
+    from ookg.evaluation.scoring import Scorer
+    from ookg.progress import Reporter
+    from ookg.reproduction.cache import ModelCache, Settings, TrainedModel
+    from ookg.statistics import GraphStatistics
+    from ookg.training.settings import TrainingSettings
+
+BOTH_TASKS: tuple[Task, ...] = ("link-prediction", "triplet-classification")
+LAN_PROTOCOL = "lan-protocol"
+
+
+def task_of(dataset: str) -> Task:
+    """The task of a published data set."""
+    return published_sets()[dataset].task
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to evaluate a trained model.
+
+    protocol: of link prediction; options: plain values that the method's scorer depends on
+    """
+
+    name: str = MAIN
+    protocol: Protocol = "paper"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Method(ABC):
+    """A method in the tables. A model is trained once for a data set and a seed, and evaluated in every variant.
+
+    name: as in the tables; tasks: what it can do; beyond_paper: whether it goes past the paper, which puts it into the
+    table `beyond`
+    """
+
+    name: str
+    tasks: tuple[Task, ...]
+    beyond_paper: ClassVar[bool] = False
+
+    @abstractmethod
+    def training(self, dataset: str, seed: int) -> Settings:
+        """All that the training depends on."""
+
+    @abstractmethod
+    def train(self, context: Context) -> Any:
+        """Train a model: whatever `scorer` takes."""
+
+    @abstractmethod
+    def scorer(self, context: Context, trained: Any, variant: Variant) -> Scorer:
+        """What is evaluated of a trained model."""
+
+    def variants(self, dataset: str) -> tuple[Variant, ...]:
+        """The ways to evaluate a model, the main one first: here the protocols of the data set's task."""
+        if task_of(dataset) == "link-prediction":
+            return Variant(), Variant(LAN_PROTOCOL, "lan")
+        return (Variant(),)
+
+    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
+        """About how long the training takes, where no result says it."""
+        del dataset
+        return 300.0 if on_gpu else 30_000.0
+
+
+def run_settings(method: Method, dataset: str, seed: int, variant: Variant) -> dict[str, Any]:
+    """All that a run's figures depend on."""
+    protocol = {"protocol": variant.protocol} if task_of(dataset) == "link-prediction" else {}
+    return {"training": method.training(dataset, seed).to_dict(), "evaluation": protocol | dict(variant.options)}
+
+
+@dataclass
+class Ledger:
+    """What a training used: the models that `Context.trained` gave, without tensors, and the seconds spent there."""
+
+    used: dict[tuple[str, str], TrainedModel] = field(default_factory=dict)
+    waited: float = 0.0
+
+
+@dataclass
+class Context:
+    """What a method works with.
+
+    dataset: as ids; cache: the trained models that are there
+    """
+
+    dataset: EncodedDataset
+    seed: int
+    device: torch.device
+    cache: ModelCache
+    show_progress: bool = False
+    _ledger: Ledger = field(default_factory=Ledger)
+
+    @cached_property
+    def graph(self) -> GraphStatistics:
+        """The statistics of the training triples."""
+        from ookg.statistics import GraphStatistics
+
+        return GraphStatistics.count(self.dataset.train, self.dataset.num_known, self.dataset.num_trained)
+
+    def within(self, dataset: EncodedDataset) -> Context:
+        """The same for another data set, such as a simulated one; what is trained there counts here too."""
+        return Context(dataset, self.seed, self.device, self.cache, self.show_progress, self._ledger)
+
+    def trained(self, settings: Settings, train: Callable[[], TrainedModel]) -> TrainedModel:
+        """The model of these settings on the data set, from the cache; it is trained and kept if there is none yet."""
+        begun = time.perf_counter()
+        found = self.cache.load(self.dataset, settings, self.device)
+        if found is None:
+            found = train()
+            self.cache.save(self.dataset, settings, found)
+        self._ledger.used[self.dataset.name, settings_digest(settings)] = replace(found, tensors={})
+        self._ledger.waited += time.perf_counter() - begun
+        return found
+
+    def embedding(self, settings: TrainingSettings) -> Embedding:
+        """Vectors trained on the data set, from the cache if they are there."""
+        from ookg.embedding import Embedding
+        from ookg.reproduction.pretraining import train_vectors
+
+        tensors = self.trained(settings, lambda: train_vectors(self, settings)).tensors
+        return Embedding(settings.geometry, tensors["entities"], tensors["relations"])
+
+    @contextmanager
+    def progress(self, label: str, total: int, unit: str = "steps", start: int = 0) -> Iterator[Reporter | None]:
+        """Progress of long work, if it is to be shown."""
+        if not self.show_progress:
+            yield None
+            return
+        from ookg.progress import Progress
+
+        with Progress(label, total, unit, start) as report:
+            yield report
+
+    def seconds_of(self, seconds: float) -> float:
+        """What a training that took so long here takes in all: models from the cache count with what they took."""
+        return seconds - self._ledger.waited + sum(model.seconds for model in self._ledger.used.values())
+
+    @property
+    def trained_on(self) -> str:
+        """The device of the training: that of the models it used, or this one."""
+        return " and ".join(sorted({model.device for model in self._ledger.used.values()})) or device_name(self.device)

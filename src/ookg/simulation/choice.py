@@ -1,0 +1,85 @@
+"""What a simulation has chosen for a model: how it represents new entities, and what that is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from ookg.errors import InputError
+from ookg.evidence.combined import RankingWeights
+from ookg.newcomers.reducer import Correlation
+from ookg.newcomers.refinement import RefineSettings
+from ookg.trust import Calibration
+
+# What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; the best of these
+# together with the evidence of the graph.
+Method = Literal["closed form", "refined", "combined"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+
+@dataclass(frozen=True)
+class NewcomerChoice:
+    """Settings for new entities, stored with a model. None, or no entry: not chosen.
+
+    power: of the correlation weights; refine: how vectors are fitted; best: the method that ranked best
+    ranking: weights of the combination, of the method ("closed form" or "refined") that its vectors are of
+    calibration: what to expect of a vector, by method
+    simulation: how it was found, in plain values, for people to read
+    """
+
+    power: float | None = None
+    refine: RefineSettings | None = None
+    best: Method | None = None
+    ranking: dict[Method, RankingWeights] = field(default_factory=dict)
+    calibration: dict[Method, Calibration] = field(default_factory=dict)
+    simulation: dict[str, Any] = field(default_factory=dict)
+
+    def calibrated(self, calibration: dict[Method, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
+        """The same with another calibration, and how that was found."""
+        return replace(self, calibration=calibration, simulation=self.simulation | simulation)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "power": self.power,
+            "refine": None if self.refine is None else self.refine.to_dict(),
+            "best": self.best,
+            "ranking": {name: weights.to_dict() for name, weights in self.ranking.items()},
+            "calibration": {name: found.to_dict() for name, found in self.calibration.items()},
+            "simulation": self.simulation,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> NewcomerChoice:
+        """From plain values, each checked; what an older version did not write is not chosen."""
+        if not isinstance(values, dict):
+            raise InputError(f"settings for new entities are {values!r} instead of an object; tune the model again")
+        power, refine, best = values.get("power"), values.get("refine"), values.get("best")
+        ranking, calibration = (_by_method(values, name) for name in ("ranking", "calibration"))
+        if power is not None and (isinstance(power, bool) or not isinstance(power, int | float)):
+            raise InputError(f"power is {power!r} instead of a number; tune the model again")
+        if best is not None and best not in METHODS:
+            raise InputError(f"best method {best!r}, and there are {', '.join(METHODS)}; tune the model again")
+        if refine is not None and not isinstance(refine, dict):
+            raise InputError(f"refine is {refine!r} instead of an object; tune the model again")
+        simulation = values.get("simulation", {})
+        if not isinstance(simulation, dict):
+            raise InputError(f"simulation is {simulation!r} instead of an object; tune the model again")
+        return cls(
+            power=None if power is None else Correlation(float(power)).power,
+            refine=None if refine is None else RefineSettings.from_dict(refine),
+            best=best,
+            ranking={name: RankingWeights.from_dict(weights) for name, weights in ranking.items()},
+            calibration={name: Calibration.from_dict(found) for name, found in calibration.items()},
+            simulation=simulation,
+        )
+
+
+def _by_method(values: dict[str, Any], name: str) -> dict[Method, dict[str, Any]]:
+    found = values.get(name, {})
+    if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
+        raise InputError(f"{name} is {found!r} instead of an object for each method; tune the model again")
+    unknown = sorted(set(found) - set(METHODS))
+    if unknown:
+        raise InputError(f"{name} of {unknown[0]!r}, and the methods are {', '.join(METHODS)}; tune the model again")
+    return found

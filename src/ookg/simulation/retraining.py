@@ -1,0 +1,69 @@
+"""Training again without the hidden entities, by the settings that the model was trained with."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from ookg.embedding import Embedding
+from ookg.errors import InputError
+from ookg.progress import Progress
+from ookg.simulation.hiding import Hidden
+from ookg.statistics import IntArray
+from ookg.training.loop import TrainingRun
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from ookg.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """How to train again: by the model's own settings.
+
+    steps: another number of them, if given
+    reference: whether to train a second time, with what is given of the hidden entities, to compare newcomers with
+    """
+
+    steps: int | None = None
+    reference: bool = True
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"steps {self.steps}; it must be 1 or more")
+
+    def settings(self, stored: dict[str, object]) -> TrainingSettings:
+        """The settings of both trainings; there is no validation in them, so no early stop."""
+        if not {"model", "dim", "steps"} <= set(stored):
+            problem = "this model was imported, and how it was trained is not known"
+            raise InputError(f"{problem}; simulate with its vectors as they are, without --retrain")
+        changes: dict[str, object] = {"validate_every": 0, "patience": 0}
+        if self.steps is not None:
+            changes["steps"] = self.steps
+        return TrainingSettings.from_dict(stored).changed(changes)
+
+
+def retrain(checkpoint: Checkpoint, hidden: Hidden, retraining: Retraining) -> tuple[Embedding, Embedding | None]:
+    """Trained on the known triples; and, as a reference, on the known and the given ones. No question is in either."""
+    settings = retraining.settings(checkpoint.settings)
+    device = checkpoint.embedding.device
+
+    def trained(triples: IntArray, num_entities: int, label: str) -> Embedding:
+        ids = torch.from_numpy(np.ascontiguousarray(triples)).to(device)
+        run = TrainingRun(Trainer(ids, num_entities, hidden.num_relations, settings))
+        with ExitStack() as stack:
+            report = stack.enter_context(Progress(label, settings.steps)) if retraining.progress else None
+            tables = run.run(report)
+        return Embedding(settings.geometry, tables.entity_vectors, tables.relation_vectors)
+
+    without = trained(hidden.known, hidden.num_known, "training without the hidden entities")
+    if not retraining.reference:
+        return without, None
+    both = np.concatenate([hidden.known, hidden.given])
+    return without, trained(both, len(hidden.entities), "training with what is given of them")

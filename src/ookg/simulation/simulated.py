@@ -1,0 +1,151 @@
+"""A simulation: hidden entities with what is needed to represent them, ask about them and compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.embedding import Embedding
+from ookg.errors import InputError
+from ookg.evaluation.link_prediction import link_prediction
+from ookg.evaluation.queries import Queries, test_queries
+from ookg.evaluation.scoring import Scorer, TranslationScorer
+from ookg.evidence.combined import GraphEvidence
+from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
+from ookg.newcomers.reducer import Uniform, Weights
+from ookg.newcomers.support import BoolArray
+from ookg.simulation.hiding import Hidden, HidingSettings, hide
+from ookg.simulation.retraining import Retraining, retrain
+from ookg.statistics import FloatArray, GraphStatistics, IntArray
+
+if TYPE_CHECKING:
+    from ookg.checkpoint import Checkpoint
+
+HALVES = 17  # the purpose of the random stream that halves newcomers
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Hidden entities, and a model that does not know them.
+
+    embedding: the vectors of the known entities; graph: statistics of the known triples
+    trained: the vectors of a model that does know the hidden entities, with those of the hidden after the known; None
+        where there is nothing to compare with
+    is_exact: nothing here was trained with a question. Otherwise the vectors are those of a model that has seen all
+        triples: newcomers come out better than they would, and trained entities are asked what they were trained on
+    given, queries: what is given and asked, of all hidden entities or of a part of them
+    """
+
+    hidden: Hidden
+    embedding: Embedding
+    trained: Embedding | None
+    graph: GraphStatistics
+    is_exact: bool
+    given: IntArray
+    queries: Queries
+
+    @classmethod
+    def of(cls, hidden: Hidden, embedding: Embedding, trained: Embedding | None, *, is_exact: bool) -> Simulation:
+        """Count the statistics of what is known; the hidden triples are in none of them."""
+        graph = GraphStatistics.count(hidden.known, hidden.num_known, hidden.num_relations)
+        queries = test_queries(hidden.questions, hidden.num_known)
+        return cls(hidden, embedding, trained, graph, is_exact, hidden.given, queries)
+
+    @property
+    def query_newcomer(self) -> IntArray:
+        """(queries,) the newcomer that each asks about, counted from 0."""
+        return self.queries.entity - self.hidden.num_known
+
+    @property
+    def query_triples(self) -> IntArray:
+        """(queries,) how many triples are given of the entity that each asks about."""
+        return self._given_counts[self.query_newcomer]
+
+    @cached_property
+    def _given_counts(self) -> IntArray:
+        owner = np.maximum(self.given[:, 0], self.given[:, 2]) - self.hidden.num_known
+        return np.bincount(owner, minlength=self.hidden.num_hidden)
+
+    def newcomers(self, weights: Weights, limit: NeighborLimit | None = None) -> Newcomers:
+        """The hidden entities as new ones."""
+        found = find_newcomers(self.embedding, self.graph, self.hidden.known, self.given, weights, limit)
+        return found.with_room_for(self.hidden.num_hidden)
+
+    @cached_property
+    def trained_scorer(self) -> Scorer:
+        """Scores with the trained vectors of the hidden entities."""
+        if self.trained is None:
+            raise InputError("this simulation has no trained entities to compare with; retrain with a reference")
+        size, table = self.hidden.num_known, self.trained.entities
+        known = Embedding(self.trained.geometry, table[:size], self.trained.relations)
+        return TranslationScorer(replace(self.newcomers(Uniform()), embedding=known, refined=table[size:]))
+
+    @cached_property
+    def evidence(self) -> GraphEvidence:
+        """What known and given triples say beside the vectors."""
+        hidden = self.hidden
+        return GraphEvidence.count(hidden.known, self.given, len(hidden.entities), hidden.num_relations)
+
+    def ranks(self, scorer: Scorer) -> FloatArray:
+        """(queries,) the rank of each right answer among the known entities, other right answers left out."""
+        size = self.hidden.num_known
+        return link_prediction(scorer, self.queries, self.hidden.true, size, "lan").ranks()
+
+    def part(self, newcomers: BoolArray) -> Simulation:
+        """The same with some of the hidden entities: of the others nothing is given or asked."""
+        size = self.hidden.num_known
+        mine = newcomers[np.maximum(self.given[:, 0], self.given[:, 2]) - size]
+        asked = self.queries.select(newcomers[self.query_newcomer])
+        return replace(self, given=self.given[mine], queries=asked)
+
+    def halves(self, seed: int) -> tuple[Simulation, Simulation]:
+        """Two parts of about as many hidden entities, alike in their numbers of triples: to choose on, and to check."""
+        size = self.hidden.num_hidden
+        if size < 2:
+            raise InputError("one hidden entity cannot be halved; hide more with a larger --sample")
+        random = np.random.default_rng([HALVES, seed])
+        order = random.permutation(size)
+        order = order[np.argsort(self._given_counts[order], kind="stable")]
+        # Of each two neighbours in this order one goes to either half.
+        sides = random.permuted(np.tile([True, False], ((size + 1) // 2, 1)), axis=1)
+        first = np.zeros(size, dtype=np.bool_)
+        first[order] = sides.ravel()[:size]
+        return self.part(first), self.part(~first)
+
+
+def simulate(
+    checkpoint: Checkpoint,
+    settings: HidingSettings | None = None,
+    retraining: Retraining | None = None,
+) -> Simulation:
+    """Make known entities of a model new again. The model itself is read alone.
+
+    retraining: train without the hidden entities, and once more with their given triples, so that no vector has seen a
+        question; None takes the model's own vectors as they are, which is quick and too kind
+    """
+    require_triples(checkpoint)
+    embedding = checkpoint.embedding
+    hidden = hide(checkpoint.triples, embedding.num_entities, embedding.num_relations, settings)
+    if retraining is not None:
+        known, trained = retrain(checkpoint, hidden, retraining)
+        return Simulation.of(hidden, known, trained, is_exact=True)
+    rows = _rows(embedding.entities, hidden.entities)
+    known, trained = (replace(embedding, entities=part) for part in (rows[: hidden.num_known], rows))
+    return Simulation.of(hidden, known, trained, is_exact=False)
+
+
+def require_triples(checkpoint: Checkpoint) -> None:
+    """Refuse a model that came without its training triples."""
+    if checkpoint.statistics is None or not len(checkpoint.triples):
+        problem = "this model came without its training triples, and known entities are made new again from these"
+        raise InputError(f"{problem}; import it with --triples")
+
+
+def _rows(table: Tensor, ids: IntArray) -> Tensor:
+    """Some rows of a table, as a table of their own."""
+    return table[torch.from_numpy(ids).to(table.device)]

@@ -1,0 +1,224 @@
+"""Choosing the settings for new entities of a model, on its own entities made new again.
+
+One half of the hidden entities is what settings are chosen on, the other half what is reported:
+
+1. the power of the correlation weights: the best of `POWERS` by MRR of the closed form, if it is better;
+2. the refinement: from the stored settings, or those that fit the scale of the vectors, one of margin, rate and steps
+   at a time is made larger or smaller by its factor for as long as that is better, until no such move helps or the
+   budget is spent;
+3. the weights of the combination: those under which the right answers are likeliest, unless the default is better.
+
+Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What is not
+told apart by the questions there are stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from ookg.audit import TOO_KIND, TRAINED, calibrations, provenance
+from ookg.checkpoint import Checkpoint
+from ookg.errors import InputError
+from ookg.evaluation.ranking import RankSummary
+from ookg.evaluation.scoring import Scorer, TranslationScorer
+from ookg.evidence.combined import RankingWeights
+from ookg.newcomers.embedder import Newcomers
+from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.choice import Method, NewcomerChoice
+from ookg.simulation.contenders import DEFAULT_RANKING, Contenders, Setup
+from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.retraining import Retraining
+from ookg.simulation.simulated import Simulation, simulate
+from ookg.statistics import FloatArray
+
+POWERS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+# What a move of the search multiplies or divides, and by how much, in the order in which they are tried.
+MOVES: tuple[tuple[str, float], ...] = (("margin", 1.25), ("lr", 2.0), ("steps", 2.0))
+MOST_STEPS = 8000
+LEAST_GAIN = 0.001  # of MRR
+QUICK_CHOICE = (
+    "chosen on vectors that have seen the answers: good for a first look and not for new entities; the weights of the "
+    "combination are not chosen at all"
+)
+
+
+@dataclass(frozen=True)
+class TuningSettings:
+    """How to choose.
+
+    retraining: None chooses on the model's own vectors, which have seen the answers: that favours a refinement which
+        finds the trained vectors again, not one that serves real newcomers
+    trials: how many settings of the refinement to try; seconds: begin no further trial after so many
+    """
+
+    hiding: HidingSettings = field(default_factory=HidingSettings)
+    retraining: Retraining | None = field(default_factory=lambda: Retraining(reference=False))
+    trials: int = 20
+    seconds: float | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        if self.trials < 1:
+            raise InputError(f"trials {self.trials}; it must be 1 or more")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise InputError(f"seconds {self.seconds}; it must be a number above 0")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One try on the half that is chosen on."""
+
+    what: str
+    values: dict[str, Any]
+    mrr: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen.
+
+    choice: to be stored with the model
+    trials: all that was tried, on the one half of the entities
+    report: figures on the other half, which nothing was chosen on: of trained entities, of each method with the
+        settings before (stored ones, or the defaults), and with the chosen ones
+    """
+
+    choice: NewcomerChoice
+    trials: list[Trial]
+    report: dict[str, RankSummary]
+    notes: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON; hits are percentages."""
+        return {
+            "choice": self.choice.to_dict(),
+            "trials": [vars(trial) for trial in self.trials],
+            "report": {name: summary.to_dict() for name, summary in self.report.items()},
+            "notes": self.notes,
+        }
+
+
+def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuning:
+    """Choose power, refinement and combination for a model, on its own entities made new again."""
+    settings = settings or TuningSettings()
+    seed, begun = settings.hiding.seed, monotonic()
+    simulation = simulate(checkpoint, settings.hiding, settings.retraining)
+    first, second = simulation.halves(seed)
+    before = Setup.of(checkpoint)
+    search = _Search(first, settings, begun)
+    power = search.power(before.power)
+    refine = None if before.refine is None else search.refinement(before.refine, power)
+    ranking = search.ranking(power, refine) if simulation.is_exact else {}
+    chosen = Setup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
+    ranks = chosen.ranks(simulation, settings.progress)
+    is_first = np.isin(simulation.queries.entity, first.queries.entity)
+    choice = NewcomerChoice(
+        power=power,
+        refine=refine,
+        best=_best({name: found[is_first] for name, found in ranks.items()}),
+        ranking=ranking,
+        calibration=calibrations(simulation, ranks, seed),
+        simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
+    )
+    report = {} if simulation.trained is None else {TRAINED: RankSummary.of(second.ranks(second.trained_scorer))}
+    old = before.ranks(second, settings.progress) if before != chosen else {}
+    report |= {f"{name}, before": RankSummary.of(found) for name, found in old.items()}
+    report |= {f"{name}, chosen": RankSummary.of(found[~is_first]) for name, found in ranks.items()}
+    return Tuning(choice, search.trials, report, [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE])
+
+
+def _best(ranks: dict[Method, FloatArray]) -> Method:
+    mrr = {name: float((1 / found).mean()) for name, found in ranks.items()}
+    return max(mrr, key=lambda name: mrr[name])
+
+
+class _Search:
+    """The search on one half of the hidden entities."""
+
+    def __init__(self, simulation: Simulation, settings: TuningSettings, begun: float) -> None:
+        self.simulation, self.settings, self.begun = simulation, settings, begun
+        self.trials: list[Trial] = []
+        self._tried: dict[RefineSettings, FloatArray] = {}
+
+    def power(self, start: float) -> float:
+        """The best power, if it is better than the one to start from."""
+        tried = {
+            power: self._try("power", {"power": power}, TranslationScorer(Contenders(self.simulation, power).closed))
+            for power in sorted({*POWERS, start})
+        }
+        best = max(tried, key=lambda power: float(tried[power].mean()))
+        return best if _is_better(tried[best], tried[start]) else start
+
+    def refinement(self, start: RefineSettings, power: float) -> RefineSettings:
+        """The best settings found by moves of one number at a time."""
+        contenders = Contenders(self.simulation, power)
+        best, reached = start, self._refined(contenders, start)
+        has_moved = True
+        while has_moved and self._may_go_on():
+            has_moved = False
+            for name, factor in MOVES:
+                for step in (factor, 1 / factor):
+                    settings = best
+                    while self._may_go_on() and (settings := _moved(settings, name, step)) != best:
+                        found = self._refined(contenders, settings)
+                        if not _is_better(found, reached):
+                            break
+                        best, reached, has_moved = settings, found, True
+        return best
+
+    def ranking(self, power: float, refine: RefineSettings | None) -> dict[Method, RankingWeights]:
+        """The fitted weights of the combination for each kind of vectors; the default ones where those are better."""
+        contenders, seed = Contenders(self.simulation, power), self.settings.hiding.seed
+        vectors: dict[Method, Newcomers] = {"closed form": contenders.closed}
+        if refine is not None:
+            vectors["refined"] = contenders.refined(refine)
+        chosen: dict[Method, RankingWeights] = {}
+        for name, newcomers in vectors.items():
+            default, fitted = DEFAULT_RANKING[name], contenders.fitted_weights(newcomers, seed)
+            before, found = (
+                self._try(f"ranking, {name}", weights.to_dict(), contenders.combined(newcomers, weights))
+                for weights in (default, fitted)
+            )
+            chosen[name] = default if _is_better(before, found) else fitted
+        return chosen
+
+    def _refined(self, contenders: Contenders, settings: RefineSettings) -> FloatArray:
+        if settings not in self._tried:
+            values = {name: getattr(settings, name) for name, _ in MOVES}
+            scorer = TranslationScorer(contenders.refined(settings))
+            self._tried[settings] = self._try("refine", values, scorer)
+        return self._tried[settings]
+
+    def _try(self, what: str, values: dict[str, Any], scorer: Scorer) -> FloatArray:
+        """(queries,) the reciprocal ranks of the right answers."""
+        found = 1 / self.simulation.ranks(scorer)
+        self.trials.append(Trial(what, values, float(found.mean())))
+        if self.settings.progress:
+            said = ", ".join(f"{name} {value:g}" for name, value in values.items())
+            print(f"tried {what}: {said}: MRR {found.mean():.4f}", file=sys.stderr, flush=True)
+        return found
+
+    def _may_go_on(self) -> bool:
+        limit = self.settings.seconds
+        in_time = limit is None or monotonic() - self.begun < limit
+        return in_time and len(self._tried) < self.settings.trials
+
+
+def _is_better(found: FloatArray, before: FloatArray) -> bool:
+    """Whether reciprocal ranks are higher than others of the same questions by more than chance would have it."""
+    gain = found - before
+    return float(gain.mean()) >= max(LEAST_GAIN, float(gain.std()) / math.sqrt(len(gain)))
+
+
+def _moved(settings: RefineSettings, name: str, factor: float) -> RefineSettings:
+    """The settings with one number multiplied."""
+    value = getattr(settings, name) * factor
+    if name == "steps":
+        return settings.changed({"steps": min(MOST_STEPS, max(1, round(value)))})
+    return settings.changed({name: float(f"{value:.2g}")})
