@@ -1,6 +1,8 @@
-"""The GPU paths: first that they compute what the reference computes, then how fast, then whether accuracy holds.
+"""The GPU paths: first that they compute what the reference computes, then how fast.
 
-python benchmarks/gpu.py --data FOLDER [--parts check,steps,accuracy] [--tune] [--datasets all] [--json FILE]
+Whether accuracy holds is what `ookg reproduce` says.
+
+python benchmarks/gpu.py --data FOLDER [--parts check,steps] [--tune] [--json FILE]
 
 FOLDER holds what `benchmarks/pack.py` wrote. Needs PyTorch with CUDA, Triton, NumPy and SciPy only.
 """
@@ -22,17 +24,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ookg.embedding import Embedding
-from ookg.evaluation.link_prediction import kept_by, link_prediction
-from ookg.evaluation.queries import test_queries
-from ookg.evaluation.ranking import AnswerIndex, RankSummary, filtered_rank_counts, reference_rank_counts
-from ookg.evaluation.scoring import TranslationScorer
-from ookg.evaluation.thresholds import Thresholds
+from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts, reference_rank_counts
 from ookg.kernels.gpu import TritonStep, Tuning
 from ookg.kernels.reference import ReferenceStep
 from ookg.models import RotatE, TransE
-from ookg.newcomers.embedder import Newcomers, find_newcomers
-from ookg.newcomers.reducer import Correlation, Degree, Weights
-from ookg.statistics import GraphStatistics
 from ookg.training.sampling import Sampler
 from ookg.training.settings import PRESETS, TrainingSettings
 from ookg.training.tables import Tables
@@ -204,80 +199,10 @@ def steps(folder: Path, tuning_wanted: bool) -> list[dict[str, Any]]:
     return lines
 
 
-def train(data: dict[str, Any], settings: TrainingSettings) -> tuple[Embedding, float]:
-    """The vectors, and the seconds until they were there, compilation included."""
-    known, _, relations, _ = data["sizes"].tolist()
-    begun = time.perf_counter()
-    trainer = Trainer(torch.from_numpy(data["train"]).cuda(), known, relations, settings)
-    for _ in range(settings.steps):
-        trainer.step()
-    torch.cuda.synchronize()
-    took = time.perf_counter() - begun
-    return Embedding(settings.geometry, trainer.entity_vectors, trainer.relation_vectors), took
-
-
-def newcomers_of(data: dict[str, Any], embedding: Embedding, weights: Weights) -> Newcomers:
-    known, everyone, relations, _ = data["sizes"].tolist()
-    given = data["aux"].copy()
-    given[given[:, 1] >= relations, 1] = -1
-    graph = GraphStatistics.count(data["train"], known, relations)
-    return find_newcomers(embedding, graph, data["train"], given, weights).with_room_for(everyone - known)
-
-
-def link_prediction_figures(data: dict[str, Any], embedding: Embedding, power: float, protocol: Any) -> dict[str, Any]:
-    """Ranks of all test queries, and the seconds they took, statistics included."""
-    known, everyone, relations, _ = data["sizes"].tolist()
-    torch.cuda.synchronize()
-    begun = time.perf_counter()
-    queries = kept_by(protocol, test_queries(data["test"], known), known, relations)
-    true_triples = np.concatenate([data[part] for part in ("train", "valid", "aux", "test")])
-    newcomers = newcomers_of(data, embedding, Correlation(power))
-    counts = link_prediction(TranslationScorer(newcomers), queries, true_triples, everyone, protocol)
-    figures = RankSummary.of(counts.ranks()).to_dict()
-    return {"protocol": protocol, "power": power, **figures, "rank_s": time.perf_counter() - begun}
-
-
-def classification_figures(data: dict[str, Any], embedding: Embedding) -> dict[str, Any]:
-    """The accuracy on the test claims, with thresholds from valid."""
-    newcomers = newcomers_of(data, embedding, Degree())
-    scores = newcomers.scores(data["valid"])
-    thresholds = Thresholds.fit(scores, data["valid"][:, 1], data["valid_truth"], embedding.num_relations)
-    held = newcomers.scores(data["test"]) >= thresholds.of(data["test"][:, 1])
-    return {"accuracy": float((held == data["test_truth"]).mean() * 100)}
-
-
-def accuracy(folder: Path, names: list[str], models: list[str], seed: int, placeholders: bool) -> list[dict[str, Any]]:
-    """Train by the preset and evaluate: does the fast path reach the paper's accuracy, and how soon?"""
-    lines = []
-    for name in names:
-        data = load(folder, name)
-        for model in models:
-            settings = PRESETS["wn11" if name.startswith("WN11") else "fb15k"].changed({"model": model, "seed": seed})
-            if placeholders:
-                known, everyone, _, _ = data["sizes"].tolist()
-                settings = settings.changed({"placeholder_entities": everyone - known})
-            embedding, took = train(data, settings)
-            head = {"dataset": name, "model": model, "seed": seed, "placeholders": placeholders, "train_s": took}
-            if name.startswith("WN11"):
-                lines.append(head | classification_figures(data, embedding))
-            else:
-                lines += [
-                    head | link_prediction_figures(data, embedding, power, protocol)
-                    for protocol in ("paper", "lan")
-                    for power in (4.0, 1.0)
-                ]
-            print(lines[-1], flush=True)
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--parts", default="check,steps,accuracy")
-    parser.add_argument("--models", default="transe,rotate")
-    parser.add_argument("--datasets", default="FB15k-Head-10", help="for the part accuracy; all for all eleven")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--placeholders", action="store_true", help="draw negatives from new entities' ids too")
+    parser.add_argument("--parts", default="check,steps")
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -288,24 +213,11 @@ def main() -> None:
         check(load(options.data, "WN11-Head-1000"))
     if "steps" in parts:
         found["steps"] = steps(options.data, options.tune)
-    if "accuracy" in parts:
-        names = sorted(path.stem for path in options.data.glob("*.npz"))
-        names = names if options.datasets == "all" else options.datasets.split(",")
-        begun = time.perf_counter()
-        found["accuracy"] = accuracy(options.data, names, options.models.split(","), options.seed, options.placeholders)
-        print(f"{len(names)} data sets, everything included: {time.perf_counter() - begun:.1f} s")
     for line in found.get("steps", []):
         print(
             f"{line['setting']:6} {line['model']:7} {line['ms']:7.3f} ms  plain {line['plain_ms']:7.2f} ms"
             f"  {line['ratio']:5.1f}x  {line['share']:.0%} of the limit"
         )
-    for line in found.get("accuracy", []):
-        head = f"{line['dataset']:15} {line['model']:7} train {line['train_s']:5.1f} s"
-        if "accuracy" in line:
-            print(f"{head}  accuracy {line['accuracy']:.1f}")
-            continue
-        hits = f"H@10 {line['hits@10']:.1f}  H@1 {line['hits@1']:.1f}  rank {line['rank_s']:.2f} s"
-        print(f"{head}  {line['protocol']:5} power {line['power']:.0f}  MRR {line['mrr']:.4f}  {hits}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from ookg.assessment import evaluate as evaluate
     from ookg.datasets import load_dataset as load_dataset
     from ookg.errors import OokgError as OokgError
+    from ookg.evidence.combined import RankingWeights as RankingWeights
+    from ookg.judging import JudgeSettings as JudgeSettings
+    from ookg.judging import judge as judge
     from ookg.model import Model as Model
     from ookg.newcomers.embedder import NeighborLimit as NeighborLimit
     from ookg.newcomers.reducer import Correlation as Correlation
     from ookg.newcomers.reducer import Degree as Degree
     from ookg.newcomers.reducer import Uniform as Uniform
+    from ookg.newcomers.refinement import RefineSettings as RefineSettings
     from ookg.pretraining import train as train
     from ookg.training.settings import TrainingSettings as TrainingSettings
     from ookg.training.settings import preset as preset
@@ -30,12 +34,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "Correlation": "ookg.newcomers.reducer",
     "Degree": "ookg.newcomers.reducer",
+    "JudgeSettings": "ookg.judging",
     "Model": "ookg.model",
     "NeighborLimit": "ookg.newcomers.embedder",
     "OokgError": "ookg.errors",
+    "RankingWeights": "ookg.evidence.combined",
+    "RefineSettings": "ookg.newcomers.refinement",
     "TrainingSettings": "ookg.training.settings",
     "Uniform": "ookg.newcomers.reducer",
     "evaluate": "ookg.assessment",
+    "judge": "ookg.judging",
     "load_dataset": "ookg.datasets",
     "preset": "ookg.training.settings",
     "read_triples": "ookg.triples",

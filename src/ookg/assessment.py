@@ -111,7 +111,9 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
         return evaluate_triplet_classification(
             model, dataset, weights=weights, limit=limit, refine=refine, new_relations=new_relations
         )
-    options = RankingOptions(refine, bool(refine) if combine is None else combine, protocol, ties, new_relations)
+    options = RankingOptions(
+        refine, model.combines(refine) if combine is None else combine, protocol, ties, new_relations
+    )
     return evaluate_link_prediction(model, dataset, weights=weights, limit=limit, options=options, progress=progress)
 
 

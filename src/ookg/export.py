@@ -1,8 +1,8 @@
-"""Vectors as Parquet files of two columns: the label and a list of float32."""
+"""Vectors as Parquet files: the label, a list of float32, and other columns where they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,14 @@ from torch import Tensor
 from ookg.files import atomic_write
 
 
-def write_vectors(path: str | Path, name: str, labels: Sequence[str] | Any, vectors: Tensor) -> None:
-    """Write labels (in column `name`) and vectors, (labels, width) (in column `vector`)."""
+def write_vectors(
+    path: str | Path,
+    name: str,
+    labels: Sequence[str] | Any,
+    vectors: Tensor,
+    others: Mapping[str, Any] | None = None,
+) -> None:
+    """Write labels (column `name`), vectors, (labels, width) (column `vector`), and other columns; NaN becomes null."""
     flat = pa.array(vectors.detach().float().cpu().contiguous().numpy().ravel())
     offsets = pa.array(range(0, vectors.numel() + 1, max(1, vectors.shape[1])), pa.int64())
     if vectors.numel() < 1 << 31:
@@ -22,4 +28,5 @@ def write_vectors(path: str | Path, name: str, labels: Sequence[str] | Any, vect
     else:
         column = pa.LargeListArray.from_arrays(offsets, flat)
     with atomic_write(path) as temporary:
-        pq.write_table(pa.table({name: labels, "vector": column}), temporary)
+        more = {key: pa.array(values, from_pandas=True) for key, values in (others or {}).items()}
+        pq.write_table(pa.table({name: labels, "vector": column, **more}), temporary)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +24,10 @@ from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.progress import Reporter
 from ookg.reading import ArrowStream
+from ookg.simulation.choice import Method
 from ookg.statistics import FloatArray, IntArray
 from ookg.triples import Triples, as_triples
+from ookg.trust import Trust, TrustTable, trust_table
 from ookg.vocabulary import Vocabulary
 
 TripleSource = str | Path | Triples | ArrowStream | Iterable[Sequence[str]]
@@ -39,6 +42,7 @@ class NewVectors:
     entities: (newcomers,) those that have a vector; vectors: (newcomers, entity_width)
     neighbors: (newcomers,) how many triples made each vector
     without_vector: new entities with no usable neighbour; notes: what was not used and why, in words
+    find_trust: what `trust` asks when it is first read
     """
 
     entities: list[str]
@@ -46,6 +50,12 @@ class NewVectors:
     neighbors: IntArray
     without_vector: list[str]
     notes: list[str]
+    find_trust: Callable[[], TrustTable]
+
+    @cached_property
+    def trust(self) -> TrustTable:
+        """How far to trust each vector: triples, spread of the candidates, what to expect of it."""
+        return self.find_trust()
 
 
 @dataclass(frozen=True)
@@ -71,11 +81,15 @@ class Reason:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The best answers to a query, and for a new entity what its vector was made of (heaviest first)."""
+    """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
+
+    trust: how far to trust a new entity's vector; None for a known one
+    """
 
     answers: list[Answer]
     explanation: list[Reason]
     notes: list[str]
+    trust: Trust | None = None
 
 
 @dataclass(frozen=True)
@@ -92,11 +106,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Classification:
-    """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false)."""
+    """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false).
+
+    trust: how far to trust the vectors of the new entities in the claims, by label
+    """
 
     claims: list[Verdict]
     accuracy: float | None
     notes: list[str]
+    trust: dict[str, Trust]
 
 
 @dataclass(frozen=True)
@@ -155,8 +173,15 @@ class Model:
         return self.checkpoint.embedding.relations
 
     def default_weights(self, weights: Weights) -> Weights:
-        """The usual weights of a task; uniform ones for a model that came without its training triples."""
-        return weights if self.checkpoint.statistics is not None else Uniform()
+        """The usual weights of a task, with the power that `ookg tune` chose; uniform ones for a model that came
+        without its training triples.
+        """
+        if self.checkpoint.statistics is None:
+            return Uniform()
+        chosen = self.checkpoint.newcomers
+        if isinstance(weights, Correlation) and chosen is not None and chosen.power is not None:
+            return Correlation(chosen.power)
+        return weights
 
     def given(
         self,
@@ -210,6 +235,20 @@ class Model:
         tuned = None if chosen is None else chosen.ranking.get("refined" if refined else "closed form")
         return tuned or (RankingWeights() if refined else CLOSED_FORM_WEIGHTS)
 
+    def combines(self, refine: bool | RefineSettings) -> bool:
+        """Whether answers are ranked by all evidence if nothing else is said: with fitted vectors, unless `ookg tune`
+        found them better alone.
+        """
+        chosen = self.checkpoint.newcomers
+        alone = chosen is not None and chosen.best in ("refined", "closed form")
+        return bool(refine) and not alone and self.checkpoint.statistics is not None
+
+    def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
+        """How far to trust the vectors of some newcomers, counted from 0."""
+        chosen = self.checkpoint.newcomers
+        method: Method = "combined" if combine else "refined" if refine else "closed form"
+        return trust_table(newcomers, None if chosen is None else chosen.calibration.get(method), which)
+
     def graph_evidence(self, given: Given) -> GraphEvidence:
         """What the training and given triples say beside the vectors."""
         return GraphEvidence.count(
@@ -258,6 +297,7 @@ class Model:
             newcomers.counts[made],
             given.entities.select(np.flatnonzero(~made) + first),
             given.notes,
+            lambda: self.trust(newcomers, np.flatnonzero(made), refine=bool(refine)),
         )
 
     def predict(  # noqa: PLR0913 (options by keyword)
@@ -291,7 +331,7 @@ class Model:
             raise InputError(f"top {top}; ask for 1 or more answers")
         chosen_weights = weights or self.default_weights(Correlation())
         found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
-        combine = bool(refine) and self.checkpoint.statistics is not None if combine is None else combine
+        combine = self.combines(refine) if combine is None else combine
         evidence_weights = self.ranking_weights(combine, bool(refine))
         asked, asks_tail = (head, True) if head is not None else (str(tail), False)
         query = self._relation(relation, found)
@@ -315,7 +355,11 @@ class Model:
             Answer(label, float(scores[place]), rank, bool(known), bool(new))
             for rank, (label, place, known, new) in enumerate(zip(labels, order, marked, is_new, strict=True), start=1)
         ]
-        return Prediction(answers, self._explanation(found, entity, query), found.notes)
+        trust = None
+        if entity >= len(self.entities):
+            own = np.array([entity - len(self.entities)])
+            trust = next(iter(self.trust(found.newcomers, own, refine=bool(refine), combine=bool(combine))))
+        return Prediction(answers, self._explanation(found, entity, query), found.notes, trust)
 
     def classify(
         self,
@@ -349,7 +393,11 @@ class Model:
         if not scored.all():
             missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
             notes.append(f"{missing}: an entity or the relation has no vector")
-        return Classification(verdicts, accuracy(scores, limits, claims.truth), notes)
+        asked = np.unique(ids[:, [0, 2]][ids[:, [0, 2]] >= len(self.entities)])
+        asked = asked[found.newcomers.has_vector(asked)]
+        trusts = self.trust(found.newcomers, asked - len(self.entities), refine=bool(refine))
+        trust = dict(zip(found.entities.select(asked), trusts, strict=True))
+        return Classification(verdicts, accuracy(scores, limits, claims.truth), notes, trust)
 
     def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
         """The given triples with the new vectors fitted, if `refine` says so."""

@@ -30,7 +30,7 @@ from ookg.training.settings import PRESETS
 
 CPU = torch.device("cpu")
 TINY = Measurement(
-    dim=4, batch=16, epochs=1, steps=2, neighbors=(2, 4), dims=(4, 8), repeats=1, entities=20, relations=3,
+    dim=4, batch=16, steps=2, lan_steps=1, neighbors=(2, 4), dims=(4, 8), repeats=1, entities=20, relations=3,
     numbers_cpu=64,
 )  # fmt: skip
 

@@ -411,7 +411,7 @@ def test_times_are_a_result_like_others(
     command: Command, places: Places, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = efficiency.Measurement(
-        dim=4, batch=16, epochs=1, steps=2, neighbors=(2, 4), dims=(4, 8), repeats=1, entities=20, relations=3,
+        dim=4, batch=16, steps=2, lan_steps=1, neighbors=(2, 4), dims=(4, 8), repeats=1, entities=20, relations=3,
         numbers_cpu=64,
     )  # fmt: skip
     monkeypatch.setattr(efficiency, "MEASUREMENT", tiny)

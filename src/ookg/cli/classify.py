@@ -23,9 +23,11 @@ from ookg.cli.console import (
     print_table,
     shortener,
     triple_format,
+    trust_in_words,
 )
 
 SUMMARY = "is this triple true"
+MOST_TRUSTS = 10  # new entities that are told about below the table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("claims", metavar="CLAIMS", help="triples to judge; with a label column the accuracy is told")
     parser.add_argument("--valid", required=True, metavar="FILE", help="labelled triples to find the thresholds on")
     parser.add_argument("--given", metavar="TRIPLES", help="triples about new entities")
+    parser.add_argument(
+        "--judge",
+        action="store_true",
+        help="judge claims about new entities by all evidence: trains once more, without some entities of --valid",
+    )
+    parser.add_argument("--judge-steps", type=int, metavar="N", help="steps of that training (as the model's)")
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "degree")
@@ -43,21 +51,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Classify and print."""
-    from ookg.triples import read_triples
+    from ookg.errors import InputError
+    from ookg.judging import JudgeSettings, judge
+    from ookg.triples import Triples, read_triples
 
     form = triple_format(arguments)
     model = load_model(arguments)
-    found = model.classify(
-        read_triples(arguments.claims, form, keep_duplicates=True),
-        valid=read_triples(arguments.valid, form, labels="required", keep_duplicates=True),
-        given=read_triples(arguments.given, form) if arguments.given else (),
-        weights=chosen_weights(arguments),
-        limit=chosen_limit(arguments),
-        refine=chosen_refine(arguments, model) or False,
-    )
+    claims = read_triples(arguments.claims, form, keep_duplicates=True)
+    valid = read_triples(arguments.valid, form, labels="required", keep_duplicates=True)
+    given: Triples | tuple[()] = read_triples(arguments.given, form) if arguments.given else ()
+    weights, limit, refine = chosen_weights(arguments), chosen_limit(arguments), chosen_refine(arguments, model)
+    if arguments.judge:
+        if weights is not None or limit is not None or refine is not None:
+            raise InputError(
+                "--judge has its own way to weigh evidence; leave out --weights, --max-neighbors, --refine"
+            )
+        settings = JudgeSettings(steps=arguments.judge_steps, progress=True)
+        found = judge(model, claims, valid=valid, given=given, settings=settings)
+    else:
+        if arguments.judge_steps is not None:
+            raise InputError("--judge-steps without --judge; give both")
+        found = model.classify(claims, valid=valid, given=given, weights=weights, limit=limit, refine=refine or False)
     print_notes(found.notes)
     if arguments.json:
-        print_json({"claims": [vars(claim) for claim in found.claims], "accuracy": found.accuracy})
+        trust = {entity: value.to_dict() for entity, value in found.trust.items()}
+        print_json({"claims": [vars(claim) for claim in found.claims], "accuracy": found.accuracy, "trust": trust})
         return 0
     short = shortener(arguments)
     words = {True: "true", False: "false", None: "unknown"}
@@ -65,6 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
         (words[c.verdict], short(c.head), short(c.relation), short(c.tail), c.score, c.threshold) for c in found.claims
     ]
     print_table(("verdict", "head", "relation", "tail", "score", "threshold"), rows)
+    for entity, value in list(found.trust.items())[:MOST_TRUSTS]:
+        print(f"{short(entity)} is new: {trust_in_words(value)}")
+    if len(found.trust) > MOST_TRUSTS:
+        print(f"... and {len(found.trust) - MOST_TRUSTS:,} more new entities; --json lists them all")
     if found.accuracy is not None:
         print(f"\naccuracy: {found.accuracy:.1f}% of {len(found.claims):,} claims")
     return 0

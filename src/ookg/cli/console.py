@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
     from ookg.newcomers.refinement import RefineSettings
+    from ookg.trust import Trust
 
 
 def note(text: str) -> None:
@@ -212,6 +213,20 @@ def load_model(arguments: argparse.Namespace) -> Model:
     from ookg.training.loop import choose_device
 
     return Model.load(arguments.model, str(choose_device(arguments.device)))
+
+
+def trust_in_words(trust: Trust) -> str:
+    """How far to trust a new entity's vector, in one line."""
+    from ookg.display import counted
+
+    parts = [counted(trust.triples, "usable triple")]
+    if trust.spread is not None:
+        parts.append(f"their candidates {trust.spread:.2f} apart (known entities: 1)")
+    if trust.expected_hits_at_10 is not None:
+        parts.append(f"right answers among the first ten: {trust.expected_hits_at_10:.0%} expected")
+    else:
+        parts.append("what to expect of that is not calibrated, `ookg tune` does it")
+    return "; ".join(parts)
 
 
 def print_notes(notes: Sequence[str]) -> None:

@@ -28,6 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     parser.add_argument("triples", metavar="TRIPLES", help="triples that tie new entities to known ones")
     parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write: entity, vector")
+    parser.add_argument(
+        "--trust", action="store_true", help="add columns: triples, spread, expected_hits_at_10, expected_mrr"
+    )
     parser.add_argument("--query-relation", metavar="R", help="the relation that correlation weights look at")
     add_weight_options(parser, "correlation with --query-relation, else degree")
     add_refine_options(parser, combines=False)
@@ -55,6 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
             report=report,
         )
     print_notes(new.notes)
-    write_vectors(arguments.out, "entity", new.entities, new.vectors)
+    write_vectors(arguments.out, "entity", new.entities, new.vectors, vars(new.trust) if arguments.trust else None)
     note(f"{arguments.out}: vectors of {counted(len(new.entities), 'new entity', 'new entities')}")
     return 0

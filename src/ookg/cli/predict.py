@@ -23,6 +23,7 @@ from ookg.cli.console import (
     print_table,
     shortener,
     triple_format,
+    trust_in_words,
 )
 
 SUMMARY = "what is missing about an entity, and why"
@@ -77,13 +78,17 @@ def run(arguments: argparse.Namespace) -> int:
             {"entity": a.entity, "score": a.score, "rank": a.rank, "known": a.is_known, "new": a.is_new}
             for a in found.answers
         ]
-        print_json({"answers": answers, "explanation": [vars(reason) for reason in found.explanation]})
+        trust = None if found.trust is None else found.trust.to_dict()
+        explanation = [vars(reason) for reason in found.explanation]
+        print_json({"answers": answers, "explanation": explanation, "trust": trust})
         return 0
     short = shortener(arguments)
     triple = f"({short(arguments.head or '?')}, {short(arguments.relation)}, {short(arguments.tail or '?')})"
     marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
     rows = [(a.rank, short(a.entity), a.score, marks[a.is_known, a.is_new]) for a in found.answers]
     print_table(("rank", "entity", "score", ""), rows, triple)
+    if found.trust is not None:
+        print(f"\n{short(arguments.head or arguments.tail)} is new: {trust_in_words(found.trust)}")
     if arguments.explain:
         entity = short(arguments.head or arguments.tail)
         if found.explanation:

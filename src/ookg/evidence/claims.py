@@ -26,6 +26,8 @@ from ookg.statistics import FloatArray, IntArray
 
 SMALLEST_SHARE = 1e-4
 REGULARISATION = 2e-3
+# Of the known entities, at most this share is made new: the graph must stay what it is.
+MOST_HIDDEN = 0.2
 # A relation's own weights are held nearer to 0 than those that all relations share.
 OWN_SCALE = 0.5
 
@@ -131,19 +133,26 @@ class JudgedScorer(Scorer):
         return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, self.num_known)
 
 
+def _first_distinct(ids: IntArray, most: int) -> IntArray:
+    """The first so many distinct ids, in their order."""
+    distinct, first = np.unique(ids, return_index=True)
+    return distinct[np.argsort(first)][:most]
+
+
 def simulated(dataset: EncodedDataset, seed: int = 0, share: float = 0.5) -> EncodedDataset:
     """A data set like the given one, made of its train and valid parts alone: entities of valid claims become new.
 
     The ends that are new in the test claims are made new in a share of the valid claims; their train triples with
-    known entities become aux, and the claims become test. Valid keeps the claims whose entities all stay known.
+    known entities become aux, and the claims become test. Valid keeps the claims whose entities all stay known. At most
+    a fifth of the known entities is made new.
     """
     if dataset.valid_truth is None:
         raise InputError(f"data set {dataset.name}: valid has no labels; claims about new entities cannot be simulated")
-    ends = [end for end in (0, 2) if (dataset.test[:, end] >= dataset.num_known).mean() > 0.5]
+    ends = [end for end in (0, 2) if (dataset.test[:, end] >= dataset.num_known).mean() > 0.5] or [0, 2]
     claims = dataset.valid
     drawn = np.random.default_rng(seed).permutation(len(claims))[: max(1, round(share * len(claims)))]
     is_new = np.zeros(dataset.num_known, dtype=np.bool_)
-    is_new[claims[drawn][:, ends]] = True
+    is_new[_first_distinct(claims[drawn][:, ends].ravel(), max(1, round(MOST_HIDDEN * dataset.num_known)))] = True
     new_ends = is_new[claims[:, [0, 2]]]  # (claims, 2)
     wanted = np.isin([0, 2], ends)
     asked = np.zeros(len(claims), dtype=np.bool_)

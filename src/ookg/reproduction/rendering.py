@@ -107,7 +107,7 @@ def read_marked(path: str | Path) -> str:
     """The text of a Markdown file that has places for tables.
 
     A place is what stands between `<!-- reproduce:TABLE -->` and `<!-- /reproduce -->`. After the table's name, names
-    of data sets and methods, separated by commas or spaces, leave only their lines.
+    of data sets and methods, separated by commas, leave only their lines.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -127,7 +127,7 @@ def rewrite_markdown(path: str | Path, show: Show) -> int:
     """Fill the places of a Markdown file with tables, atomically; return how many there are."""
 
     def filled(place: re.Match[str]) -> str:
-        grids = show(place["table"], tuple(re.findall(r"[^\s,]+", place["names"])))
+        grids = show(place["table"], tuple(name.strip() for name in place["names"].split(",") if name.strip()))
         shown = "\n\n".join(grid.to_markdown() for grid in grids) or "No result yet."
         return f"{place['opening']}\n\n{shown}\n\n{place['closing']}"
 

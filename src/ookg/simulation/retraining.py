@@ -49,21 +49,25 @@ class Retraining:
         return TrainingSettings.from_dict(stored).changed(changes)
 
 
+def train_again(
+    checkpoint: Checkpoint, triples: IntArray, num_entities: int, retraining: Retraining, label: str
+) -> Embedding:
+    """Vectors for other triples over the checkpoint's relations, by its settings and where its own vectors are."""
+    settings = retraining.settings(checkpoint.settings)
+    ids = torch.from_numpy(np.ascontiguousarray(triples)).to(checkpoint.embedding.device)
+    run = TrainingRun(Trainer(ids, num_entities, checkpoint.embedding.num_relations, settings))
+    with ExitStack() as stack:
+        report = stack.enter_context(Progress(label, settings.steps)) if retraining.progress else None
+        tables = run.run(report)
+    return Embedding(settings.geometry, tables.entity_vectors, tables.relation_vectors)
+
+
 def retrain(checkpoint: Checkpoint, hidden: Hidden, retraining: Retraining) -> tuple[Embedding, Embedding | None]:
     """Trained on the known triples; and, as a reference, on the known and the given ones. No question is in either."""
-    settings = retraining.settings(checkpoint.settings)
-    device = checkpoint.embedding.device
-
-    def trained(triples: IntArray, num_entities: int, label: str) -> Embedding:
-        ids = torch.from_numpy(np.ascontiguousarray(triples)).to(device)
-        run = TrainingRun(Trainer(ids, num_entities, hidden.num_relations, settings))
-        with ExitStack() as stack:
-            report = stack.enter_context(Progress(label, settings.steps)) if retraining.progress else None
-            tables = run.run(report)
-        return Embedding(settings.geometry, tables.entity_vectors, tables.relation_vectors)
-
-    without = trained(hidden.known, hidden.num_known, "training without the hidden entities")
+    label = "training without the hidden entities"
+    without = train_again(checkpoint, hidden.known, hidden.num_known, retraining, label)
     if not retraining.reference:
         return without, None
     both = np.concatenate([hidden.known, hidden.given])
-    return without, trained(both, len(hidden.entities), "training with what is given of them")
+    label = "training with what is given of them"
+    return without, train_again(checkpoint, both, len(hidden.entities), retraining, label)
