@@ -32,11 +32,11 @@ def claims_of(random: np.random.Generator, heads: list[str], count: int) -> Rows
 def parts() -> dict[str, Rows]:
     random = np.random.default_rng(0)
     members = [f"e{cluster}_{number}" for cluster in range(CLUSTERS) for number in range(SIZE)]
-    train = {
+    train: set[tuple[str, ...]] = {
         (head, "near", f"e{head[1]}_{random.integers(SIZE)}") for head in members for _ in range(6)
     }  # an entity is near others of its cluster
     new = [f"n{cluster}_{number}" for cluster in range(CLUSTERS) for number in range(3)]
-    given = [(entity, "near", f"e{entity[1]}_{number}") for entity in new for number in (0, 3, 6)]
+    given: Rows = [(entity, "near", f"e{entity[1]}_{number}") for entity in new for number in (0, 3, 6)]
     return {
         "train": sorted(train),
         "valid": claims_of(random, members, 150),

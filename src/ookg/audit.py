@@ -245,7 +245,8 @@ def _advice(overall: Group, by_triples: list[Group], fewer: list[Group], best: M
     found = []
     if "refined" in overall.figures:
         found.append(_gain_in_words("Refining", overall, groups, "closed form", "refined"))
-    before = "refined" if "refined" in overall.figures else "closed form"
+    alone = [name for name in ("closed form", "refined") if name in overall.figures]
+    before = max(alone, key=overall.mrr)
     combining = _gain_in_words("Combining vectors with the graph", overall, groups, before, "combined")
     found.append(combining if is_exact else f"{combining} (a quick audit underrates what the graph says)")
     found.extend(_more_triples(fewer, groups, best))
@@ -261,8 +262,9 @@ def _gain_in_words(what: str, overall: Group, groups: list[Group], before: str, 
     where = "" if most is None else f"most at {_triples(most)} ({peak:+.3f})"
     if gain > GAIN:
         return f"{what} pays: {step}" + (f", {where}" if where else "")
+    verdict = "pays little" if gain > 0 else "does not pay"
     if peak > GAIN:
-        return f"{what} pays little over all ({step}), {where}"
+        return f"{what} {verdict} over all ({step}), {where}"
     return f"{what} does not pay here: {step}"
 
 

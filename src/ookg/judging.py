@@ -36,6 +36,8 @@ class JudgeSettings:
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise InputError(f"share {self.share}; it must be above 0 and at most 1")
+        if self.seed < 0:
+            raise InputError(f"seed {self.seed}; it must not be negative")
 
 
 def judge(

@@ -83,6 +83,7 @@ class Reason:
 class Prediction:
     """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
 
+    explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from
     trust: how far to trust a new entity's vector; None for a known one
     """
 
@@ -137,6 +138,7 @@ class Model:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
+        self._known_evidence: dict[int, GraphEvidence] = {}  # of the training triples, by number of relations
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "cpu") -> Model:
@@ -247,13 +249,18 @@ class Model:
         """How far to trust the vectors of some newcomers, counted from 0."""
         chosen = self.checkpoint.newcomers
         method: Method = "combined" if combine else "refined" if refine else "closed form"
-        return trust_table(newcomers, None if chosen is None else chosen.calibration.get(method), which)
+        can_refine = not isinstance(self.checkpoint.embedding.geometry, Projected)
+        was_tried = refine or not combine or not can_refine  # "combined" was calibrated with fitted vectors
+        known = chosen is not None and was_tried
+        return trust_table(newcomers, chosen.calibration.get(method) if known and chosen else None, which)
 
     def graph_evidence(self, given: Given) -> GraphEvidence:
         """What the training and given triples say beside the vectors."""
-        return GraphEvidence.count(
-            self.checkpoint.triples, given.triples, len(given.entities), given.newcomers.embedding.num_relations
-        )
+        size = given.newcomers.embedding.num_relations
+        if size not in self._known_evidence:
+            nothing = np.empty((0, 3), dtype=np.int64)
+            self._known_evidence[size] = GraphEvidence.count(self.checkpoint.triples, nothing, size)
+        return self._known_evidence[size].with_given(given.triples, len(self.entities))
 
     def embed(
         self,
@@ -273,7 +280,9 @@ class Model:
         """
         if refine and query_relation is not None:
             raise InputError("a query relation with refine, whose vectors serve every query; leave one of them out")
-        weights = weights or (Correlation() if query_relation is not None else self.default_weights(Degree()))
+        if weights is None and self.checkpoint.statistics is None and query_relation is not None:
+            weights = Correlation()  # refused with the reason
+        weights = weights or self.default_weights(Correlation() if query_relation is not None else Degree())
         if query_relation is not None and not weights.needs_query:
             name = type(weights).__name__.lower()
             raise InputError(
@@ -481,6 +490,8 @@ class Model:
         if newcomer[0] < 0:
             return []
         newcomers, together = given.newcomers, given.newcomers.together
+        if newcomers.refined is not None and newcomers.weights.needs_query:
+            newcomers = replace(newcomers, weights=Uniform())  # what the fit started from
         support = newcomers.support
         parts = [(support, support.neighbor, newcomers.row_weights(newcomer, query))]
         if together is not None:

@@ -13,7 +13,7 @@ from ookg.embedding import Embedding
 from ookg.errors import InputError
 from ookg.evaluation.queries import Queries
 from ookg.evaluation.scoring import TranslationScorer
-from ookg.evidence.claims import ClaimEvidence, ClaimJudge, JudgedScorer, simulated
+from ookg.evidence.claims import MOST_HIDDEN, ClaimEvidence, ClaimJudge, JudgedScorer, simulated
 from ookg.models import TransE
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Uniform
@@ -65,7 +65,13 @@ def test_simulated_entities_are_new(position: str, share: float) -> None:
     assert ((found.aux[:, [0, 2]] >= found.num_known).sum(axis=1) == 1).all()  # one new and one known
     is_new = found.test[:, [0, 2]] >= found.num_known
     wanted = {"head": [True, False], "tail": [False, True], "both": [True, True]}[position]
-    assert (is_new == wanted).all()
+    capped = found.num_entities - found.num_known == round(MOST_HIDDEN * KNOWN)
+    if position == "both" and capped:  # not all of the drawn ends could be made new
+        assert is_new.any(axis=1).all()
+    else:
+        assert (is_new == wanted).all()
+    assert 0 < found.num_entities - found.num_known <= round(MOST_HIDDEN * KNOWN)
+    assert capped == (share == 0.5)
     assert found.num_entities <= KNOWN
     for part in (found.train, found.valid, found.aux, found.test):
         assert 0 <= part.min() <= part[:, [0, 2]].max() < found.num_entities
@@ -107,6 +113,23 @@ def test_a_simulation_follows_from_its_seed() -> None:
     assert (first.task, first.num_trained) == (dataset.task, dataset.num_trained)
 
 
+def test_both_ends_are_made_new_where_test_claims_favour_neither() -> None:
+    dataset = traceable("head")
+    mixed = dataset.test.copy()
+    mixed[:12, 0] = 0  # the head is new in less than half of the claims, the tail in none
+    found = simulated(replace(dataset, test=mixed), share=0.1)
+    expected = simulated(traceable("both"), share=0.1)
+    assert found.test.tolist() == expected.test.tolist()
+    assert len(found.test) > 0
+
+
+def test_a_simulation_without_claims_is_empty() -> None:
+    dataset = traceable("head")
+    found = simulated(replace(dataset, valid=dataset.valid[:0], valid_truth=np.empty(0, dtype=np.bool_)))
+    assert (len(found.test), len(found.valid), len(found.aux)) == (0, 0, 0)
+    assert found.train.tolist() == dataset.train.tolist()
+
+
 def test_claims_without_labels_cannot_be_simulated() -> None:
     with pytest.raises(InputError, match="valid has no labels"):
         simulated(replace(traceable("head"), valid_truth=None))
@@ -141,10 +164,19 @@ def test_what_cannot_be_scored_gets_no_verdict_and_teaches_nothing() -> None:
     unknown[np.arange(50), np.arange(50) % 3] = np.nan
     more = np.concatenate([features, unknown]), np.concatenate([relations, np.zeros(50, dtype=np.int64)])
     same = ClaimJudge.fit(*more, np.append(truth, np.ones(50, dtype=np.bool_)), 3)
-    np.testing.assert_array_equal(same.weights, judge.weights)
+    np.testing.assert_array_equal(same.shared, judge.shared)
+    np.testing.assert_array_equal(same.own, judge.own)
     found = judge.log_odds(*more)
     assert np.isfinite(found[:200]).all()
     assert np.isnan(found[200:]).all()
+
+
+def test_a_judge_expects_as_many_true_claims_as_there_were() -> None:
+    features, relations, truth = planted_claims()
+    truth[np.random.default_rng(1).random(len(truth)) < 0.8] = True
+    judge = ClaimJudge.fit(features, relations, truth, 3)
+    chance = 1 / (1 + np.exp(-judge.log_odds(features, relations)))
+    assert chance.mean() == pytest.approx(truth.mean(), abs=1e-3)  # the intercept is not held back
 
 
 def test_a_judge_needs_claims_of_both_kinds() -> None:

@@ -55,7 +55,7 @@ def world() -> World:
     inverse[:, 1] = (known[:15, 1] + 1) % RELATIONS
     known = np.concatenate([known, inverse])
     given = np.array([[KNOWN, 0, 1], [2, 1, KNOWN], [KNOWN, 2, 3], [KNOWN + 1, 0, 4], [5, 2, KNOWN + 1]])
-    return World(known, given, GraphEvidence.count(known, given, KNOWN + NEW, RELATIONS))
+    return World(known, given, GraphEvidence.count(known, given, RELATIONS))
 
 
 def queries_of(entities: list[int], asks_tail: bool) -> Queries:
@@ -180,7 +180,7 @@ def test_standing_among_the_known_entities(world: World, asks_tail: bool, monkey
 
 def test_evidence_is_counted_on_known_and_given_triples(world: World) -> None:
     claims = world.given[:1]
-    without = GraphEvidence.count(world.known, world.given[:0], KNOWN + NEW, RELATIONS)
+    without = GraphEvidence.count(world.known, world.given[:0], RELATIONS)
     assert world.evidence.habits.of_claims(claims)[0, 0] == pytest.approx(np.log(2))
     assert without.habits.of_claims(claims)[0, 0] == 0
     asked = np.array([[KNOWN, 1, 1]])  # (new, 0, 1) links them

@@ -28,13 +28,13 @@ def test_claims_by_counting(seed: int) -> None:
     tails = Counter((relation, tail) for _, relation, tail in triples.tolist())
     claims = np.stack(np.meshgrid(np.arange(ENTITIES), np.arange(RELATIONS), np.arange(ENTITIES)), -1).reshape(-1, 3)
     expected = [[np.log1p(heads[r, h]), np.log1p(tails[r, t])] for h, r, t in claims.tolist()]
-    np.testing.assert_allclose(Habits.count(triples, ENTITIES, RELATIONS).of_claims(claims), expected)
+    np.testing.assert_allclose(Habits.count(triples, RELATIONS).of_claims(claims), expected)
 
 
 @pytest.mark.parametrize("num_known", [ENTITIES, ENTITIES - 3])
 def test_answers_and_claims_agree(num_known: int) -> None:
     rng = np.random.default_rng(5)
-    habits = Habits.count(random_triples(4), ENTITIES, RELATIONS)
+    habits = Habits.count(random_triples(4), RELATIONS)
     asks_tail = rng.random(20) < 0.5
     relation = rng.integers(0, RELATIONS, 20)
     queries = Queries(rng.integers(0, ENTITIES, 20), relation, np.full(20, -1), asks_tail)
@@ -49,7 +49,7 @@ def test_answers_and_claims_agree(num_known: int) -> None:
 
 
 def test_each_occurrence_counts_and_an_end_is_not_the_other() -> None:
-    habits = Habits.count(np.array([[0, 0, 1], [0, 0, 1], [0, 0, 2], [1, 1, 0]]), 3, 2)
+    habits = Habits.count(np.array([[0, 0, 1], [0, 0, 1], [0, 0, 2], [1, 1, 0]]), 2)
     found = np.expm1(habits.of_claims(np.array([[0, 0, 1], [1, 0, 0], [0, 0, 2], [1, 1, 0]])))
     np.testing.assert_allclose(found, [[3, 2], [0, 0], [3, 1], [1, 1]])
 
@@ -57,11 +57,11 @@ def test_each_occurrence_counts_and_an_end_is_not_the_other() -> None:
 def test_habits_of_nothing() -> None:
     nothing = np.empty((0, 3), dtype=np.int64)
     for triples in (nothing, np.array([[0, -1, 1], [0, RELATIONS, 1]])):
-        habits = Habits.count(triples, ENTITIES, RELATIONS)
+        habits = Habits.count(triples, RELATIONS)
         queries = Queries(np.array([0]), np.array([1]), np.array([-1]), np.array([True]))
         assert habits.of_claims(np.array([[0, 1, 2]])).tolist() == [[0, 0]]
         assert habits.of_answers(queries, 4, "cpu").tolist() == [[0, 0, 0, 0]]
-    habits = Habits.count(random_triples(0), ENTITIES, RELATIONS)
+    habits = Habits.count(random_triples(0), RELATIONS)
     empty = np.empty(0, dtype=np.int64)
     assert habits.of_claims(nothing).shape == (0, 2)
     assert habits.of_answers(Queries(empty, empty, empty, empty.astype(np.bool_)), 4, "cpu").shape == (0, 4)

@@ -225,7 +225,7 @@ def trust_in_words(trust: Trust) -> str:
     if trust.expected_hits_at_10 is not None:
         parts.append(f"right answers among the first ten: {trust.expected_hits_at_10:.0%} expected")
     else:
-        parts.append("what to expect of that is not calibrated, `ookg tune` does it")
+        parts.append("what to expect of that is not calibrated (`ookg tune --save` does it for a model trained here)")
     return "; ".join(parts)
 
 

@@ -97,7 +97,10 @@ def run(arguments: argparse.Namespace) -> int:
                 neighbor, relation = short(reason.entity), short(reason.relation)
                 ends = (entity, relation, neighbor) if reason.direction == "out" else (neighbor, relation, entity)
                 reasons.append((f"{reason.weight:.1%}", *ends))
-            print_table(("weight", "head", "relation", "tail"), reasons, f"\nwhat the vector of {entity} is made of")
+            made = f"what the vector of {entity} is made of"
+            if arguments.refine:
+                made = f"what the vector of {entity} was fitted to, and with which weights that began"
+            print_table(("weight", "head", "relation", "tail"), reasons, f"\n{made}")
         else:
             print(f"\n{entity} is known: its vector was trained.")
     return 0

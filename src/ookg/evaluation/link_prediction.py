@@ -49,7 +49,7 @@ def link_prediction(
     rows = np.flatnonzero(scored & (queries.answer < num_known))
     for start in range(0, len(rows), scorer.queries_at_once):
         chunk = rows[start : start + scorer.queries_at_once]
-        ranked = scorer.rank_counts(queries.select(chunk), _rows(others, chunk))
+        ranked = scorer.rank_counts(queries.select(chunk), others.select(chunk))
         better[chunk], equal[chunk] = ranked.better, ranked.equal
         if report is not None:
             report(start + len(chunk))
@@ -77,12 +77,3 @@ def _other_answers(queries: Queries, true_triples: IntArray, num_candidates: int
 
 def _key(entity: IntArray, relation: IntArray, asks_tail: BoolArray | int, size: int) -> IntArray:
     return (entity * size + relation) * 2 + asks_tail
-
-
-def _rows(others: AnswerIndex, rows: IntArray) -> AnswerIndex:
-    """The answers of some of the queries."""
-    counts = np.diff(others.offsets)
-    keep = np.zeros(len(counts), dtype=np.bool_)
-    keep[rows] = True
-    offsets = np.concatenate([[0], np.cumsum(counts[rows])])
-    return AnswerIndex(others.answers[np.repeat(keep, counts)], offsets)

@@ -8,7 +8,7 @@ looks at how a claim stands among its rivals rather than at the distance alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from ookg.errors import InputError
 from ookg.evaluation.queries import Queries
 from ookg.evaluation.scoring import Scorer
 from ookg.evidence.combined import GraphEvidence, standard_scores
-from ookg.evidence.fitting import fit_logistic
+from ookg.evidence.fitting import fit_grouped_logistic
 from ookg.evidence.paths import Paths
 from ookg.newcomers.support import BoolArray
 from ookg.statistics import FloatArray, IntArray
@@ -44,7 +44,7 @@ class ClaimEvidence:
     def gather(cls, vectors: Sequence[Scorer], dataset: EncodedDataset) -> ClaimEvidence:
         """The evidence of a data set's train and aux triples."""
         train, given = dataset.train, dataset.aux
-        graph = GraphEvidence.count(train, given, dataset.num_entities, dataset.num_trained)
+        graph = GraphEvidence.count(train, given, dataset.num_trained)
         return cls(tuple(vectors), graph, Paths.count(np.concatenate([train, given]), dataset.num_entities))
 
     def features(self, claims: IntArray) -> FloatArray:
@@ -63,43 +63,40 @@ class ClaimEvidence:
 class ClaimJudge:
     """A logistic regression: weights that all relations share, and each relation's own on top.
 
-    centre, scale: (features,) of the claims it was fitted on; weights: (1 + features + relations·(1 + features),)
+    centre, scale: (features,) of the claims it was fitted on
+    shared: (1 + features,) the constant first; own: (relations, 1 + features)
     """
 
     centre: FloatArray
     scale: FloatArray
-    weights: FloatArray
-    num_relations: int
+    shared: FloatArray
+    own: FloatArray
 
     @classmethod
     def fit(cls, features: FloatArray, relations: IntArray, truth: BoolArray, num_relations: int) -> ClaimJudge:
         """Learn from labelled claims; those that cannot be scored are left out."""
         usable = np.isfinite(features).all(axis=1)
         if not usable.any() or truth[usable].all() or not truth[usable].any():
-            raise InputError(
-                "no labelled claims of both kinds that can be scored; give more claims about known entities"
-            )
+            problem = "no labelled claims of both kinds that can be scored"
+            raise InputError(f"{problem}; give more claims about known entities")
         features, relations, truth = features[usable], relations[usable], truth[usable]
-        scale = features.std(axis=0)
-        unfitted = cls(features.mean(axis=0), np.where(scale > 0, scale, 1.0), np.empty(0), num_relations)
-        columns = unfitted._columns(features, relations)
-        l2 = np.full(columns.shape[1], REGULARISATION)
-        l2[0] = 0.0  # the intercept is free
-        return replace(unfitted, weights=fit_logistic(columns, truth, l2))
+        spread = features.std(axis=0)
+        centre, scale = features.mean(axis=0), np.where(spread > 0, spread, 1.0)
+        columns = _with_constant((features - centre) / scale)
+        shared, own = fit_grouped_logistic(columns, relations, truth, num_relations, REGULARISATION, OWN_SCALE)
+        return cls(centre, scale, shared, own)
 
     def log_odds(self, features: FloatArray, relations: IntArray) -> FloatArray:
         """(claims,) of being true; NaN where a claim cannot be scored."""
-        found: FloatArray = self._columns(features, relations) @ self.weights
+        columns = _with_constant((features - self.centre) / self.scale)
+        covered = (relations >= 0) & (relations < len(self.own))
+        own = np.where(covered[:, None], self.own[np.where(covered, relations, 0)], 0.0)
+        found: FloatArray = (columns * (self.shared + own)).sum(axis=1)
         return found
 
-    def _columns(self, features: FloatArray, relations: IntArray) -> FloatArray:
-        values = (features - self.centre) / self.scale
-        values = np.concatenate([np.ones((len(values), 1)), values], axis=1)
-        own = np.zeros((len(values), self.num_relations, values.shape[1]))
-        covered = np.flatnonzero((relations >= 0) & (relations < self.num_relations))
-        own[covered, relations[covered]] = OWN_SCALE * values[covered]
-        own[:, :, 0] *= 1 / OWN_SCALE
-        return np.concatenate([values, own.reshape(len(values), -1)], axis=1)
+
+def _with_constant(values: FloatArray) -> FloatArray:
+    return np.concatenate([np.ones((len(values), 1)), values], axis=1)
 
 
 class JudgedScorer(Scorer):
@@ -133,6 +130,15 @@ class JudgedScorer(Scorer):
         return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, self.num_known)
 
 
+def _among(triples: IntArray, others: IntArray) -> BoolArray:
+    """(triples,) whether each is one of the others."""
+    both = np.concatenate([triples, others])
+    _, number = np.unique(both, axis=0, return_inverse=True)
+    number = number.ravel()
+    found: BoolArray = np.isin(number[: len(triples)], number[len(triples) :])
+    return found
+
+
 def _first_distinct(ids: IntArray, most: int) -> IntArray:
     """The first so many distinct ids, in their order."""
     distinct, first = np.unique(ids, return_index=True)
@@ -158,11 +164,13 @@ def simulated(dataset: EncodedDataset, seed: int = 0, share: float = 0.5) -> Enc
     asked = np.zeros(len(claims), dtype=np.bool_)
     asked[drawn] = True
     asked &= (new_ends == wanted).all(axis=1) | ((len(ends) == 2) & new_ends.any(axis=1))
-    train_new = is_new[dataset.train[:, [0, 2]]]
-    train = dataset.train[~train_new.any(axis=1)]
+    # What is asked must not be given: labelled claims may be training triples.
+    stated = dataset.train[~_among(dataset.train, claims)]
+    train_new = is_new[stated[:, [0, 2]]]
+    train = stated[~train_new.any(axis=1)]
     is_known = np.zeros(dataset.num_known, dtype=np.bool_)
     is_known[train[:, [0, 2]]] = True
-    aux = dataset.train[train_new[:, 0] ^ train_new[:, 1]]
+    aux = stated[train_new[:, 0] ^ train_new[:, 1]]
     aux = aux[(is_new | is_known)[aux[:, [0, 2]]].all(axis=1)]
     present = is_new | is_known
     test, valid = (

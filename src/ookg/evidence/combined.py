@@ -64,11 +64,23 @@ class GraphEvidence:
     habits: Habits
 
     @classmethod
-    def count(cls, known: IntArray, given: IntArray, num_entities: int, num_relations: int) -> GraphEvidence:
-        """From triples, (triples, 3); num_entities: known and new ones. Relations outside the trained ones are left."""
-        triples = np.concatenate([known, given])
+    def count(cls, known: IntArray, given: IntArray, num_relations: int) -> GraphEvidence:
+        """From triples, (triples, 3), known and given. Relations outside the first `num_relations` do not count."""
+        return cls._of(np.concatenate([known, given]), num_relations)
+
+    @classmethod
+    def _of(cls, triples: IntArray, num_relations: int) -> GraphEvidence:
         rules = LinkRules.count(triples, num_relations)
-        return cls(LinkEvidence(rules, triples), Habits.count(triples, num_entities, num_relations))
+        return cls(LinkEvidence(rules, triples), Habits.count(triples, num_relations))
+
+    def with_given(self, given: IntArray, num_known: int) -> GraphEvidence:
+        """This evidence of known triples with given ones counted in, the same as counting all together."""
+        num_relations = self.habits.num_relations
+        triples = np.concatenate([self.links.triples, given])
+        if (given[:, [0, 2]] < num_known).all(axis=1).any():  # a pair of known entities may be in both
+            return self._of(triples, num_relations)
+        rules = self.links.rules.plus(LinkRules.count(given, num_relations))
+        return GraphEvidence(LinkEvidence(rules, triples), self.habits.plus(Habits.count(given, num_relations)))
 
     def of_answers(
         self, queries: Queries, num_answers: int, weights: RankingWeights, device: torch.device | str

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray
+from ookg.statistics import FloatArray, IntArray
 
 STEPS = 100
 
@@ -40,6 +40,33 @@ def fit_logistic(features: FloatArray, truth: BoolArray, l2: FloatArray | float)
         return binary_cross_entropy_with_logits(columns @ weights, labels) + (factors * weights.square()).sum()
 
     return _minimised(weights, loss)
+
+
+def fit_grouped_logistic(
+    columns: FloatArray, groups: IntArray, truth: BoolArray, num_groups: int, l2: float, own_scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """A logistic regression with weights that all groups share, (columns,), and each group's own, (groups, columns).
+
+    columns: the constant first. l2: factor of all squared weights but the shared constant's. A group's own weights are
+    own_scale times what is penalised, so the smaller it is, the nearer they stay to 0; the constant is not scaled.
+    """
+    values, labels = torch.from_numpy(columns), torch.from_numpy(truth.astype(np.float64))
+    group, size = torch.from_numpy(groups), columns.shape[1]
+    scales = torch.full((size,), own_scale, dtype=torch.float64)
+    scales[0] = 1.0
+    weights = torch.zeros((1 + num_groups) * size, dtype=torch.float64, requires_grad=True)
+
+    def split() -> tuple[Tensor, Tensor]:
+        return weights[:size], weights[size:].view(num_groups, size) * scales
+
+    def loss() -> Tensor:
+        shared, own = split()
+        logits = (values * (shared + own[group])).sum(dim=1)
+        return binary_cross_entropy_with_logits(logits, labels) + l2 * weights[1:].square().sum()
+
+    _minimised(weights, loss)
+    shared, own = (part.detach().numpy() for part in split())
+    return shared.copy(), own.copy()
 
 
 def _zero(like: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ A link from a to b over relation r is the directed relation r; seen from b it is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,19 @@ class LinkRules:
         turned = (np.arange(2 * num_relations) + num_relations) % (2 * num_relations)
         return cls((forward + forward[turned][:, turned]).tocsr(), num_relations)
 
+    def plus(self, others: LinkRules) -> LinkRules:
+        """Both together: right where no entity pair is in the triples of both."""
+        return LinkRules(self.together + others.together, self.num_relations)
+
+    @cached_property
+    def _having(self) -> FloatArray:
+        """(2·relations,) how many pairs have each directed relation."""
+        return np.asarray(self.together.diagonal(), dtype=np.float64)
+
     def confidence(self, link: IntArray, query: IntArray) -> FloatArray:
         """(links,) the share of the pairs with each link that also have the query; 0 of a relation for itself."""
-        having = np.asarray(self.together.diagonal(), dtype=np.float64)
         both = np.asarray(self.together[link, query], dtype=np.float64).ravel() if len(link) else np.empty(0)
-        found: FloatArray = np.where(link == query, 0.0, both / (having[link] + SMOOTHING))
+        found: FloatArray = np.where(link == query, 0.0, both / (self._having[link] + SMOOTHING))
         return found
 
 
@@ -103,10 +112,21 @@ class LinkEvidence:
     rules: LinkRules
     triples: IntArray
 
+    @cached_property
+    def _links(self) -> Links:
+        """The links of all entities, sorted once."""
+        return Links.of(np.unique(self.triples[:, [0, 2]]), self.triples, self.rules.num_relations)
+
+    def _links_of(self, entities: IntArray) -> Links:
+        """The links of at least some entities: looked up for a single one, sorted for all where there are more."""
+        if len(np.unique(entities)) > 1 and np.isin(entities, self._links.owners).all():
+            return self._links
+        return Links.of(entities, self.triples, self.rules.num_relations)
+
     def of_answers(self, queries: Queries, num_known: int, device: torch.device | str) -> Tensor:
-        """(queries, known entities) the evidence for each known entity as the answer."""
+        """(queries, known entities) the evidence for each known entity as the answer; its relations are trained."""
         size = self.rules.num_relations
-        links = Links.of(queries.entity, self.triples, size)
+        links = self._links_of(queries.entity)
         rows, query = links.rows_of(queries.entity)
         inside = links.other[rows] < num_known
         rows, query = rows[inside], query[inside]
@@ -117,12 +137,14 @@ class LinkEvidence:
         return found.scatter_reduce_(0, place, values, "amax").view(len(queries), num_known)
 
     def of_claims(self, claims: IntArray) -> FloatArray:
-        """(claims,) the evidence for each claim (head, relation, tail)."""
+        """(claims,) the evidence for each claim (head, relation, tail); 0 over a relation that is not trained."""
         found = np.zeros(len(claims))
-        if not len(claims):
+        trained = np.flatnonzero((claims >= 0).all(axis=1) & (claims[:, 1] < self.rules.num_relations))
+        if not len(trained):
             return found
-        links = Links.of(claims[:, 0], self.triples, self.rules.num_relations)
-        rows, claim = links.rows_of(claims[:, 0])
+        links = self._links_of(claims[trained, 0])
+        rows, place = links.rows_of(claims[trained, 0])
+        claim = trained[place]
         fits = links.other[rows] == claims[claim, 2]
         rows, claim = rows[fits], claim[fits]
         np.maximum.at(found, claim, self.rules.confidence(links.link[rows], claims[claim, 1]))

@@ -29,6 +29,7 @@ from torch.nn.functional import logsigmoid
 from ookg.embedding import Embedding
 from ookg.errors import InputError, unknown_name
 from ookg.kernels.reference import adam_update
+from ookg.models import Projected
 from ookg.newcomers.support import BoolArray, Support
 from ookg.progress import Reporter
 from ookg.statistics import IntArray
@@ -384,6 +385,9 @@ def fastest_refinement(embedding: Embedding, problem: Problem, start: Tensor, se
 
 
 def _check_input(embedding: Embedding, support: Support, start: Tensor, newcomers: IntArray) -> None:
+    if isinstance(embedding.geometry, Projected):
+        name = type(embedding.geometry).__name__
+        raise InputError(f"refinement is for TransE and RotatE, and this is {name}; use its least-squares vectors")
     shape = (len(newcomers), embedding.geometry.entity_width)
     if tuple(start.shape) != shape:
         raise InputError(f"start of shape {tuple(start.shape)}; give one row for each newcomer, {shape}")

@@ -89,7 +89,7 @@ class Simulation:
     def evidence(self) -> GraphEvidence:
         """What known and given triples say beside the vectors."""
         hidden = self.hidden
-        return GraphEvidence.count(hidden.known, self.given, len(hidden.entities), hidden.num_relations)
+        return GraphEvidence.count(hidden.known, self.given, hidden.num_relations)
 
     def ranks(self, scorer: Scorer) -> FloatArray:
         """(queries,) the rank of each right answer among the known entities, other right answers left out."""

@@ -89,7 +89,7 @@ class BeyondMethod(Method):
         if not self.evidence:
             return scorers[0]
         dataset = context.dataset
-        evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_entities, dataset.num_trained)
+        evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
         return CombinedScorer(scorers, evidence, RankingWeights() if self.refines else CLOSED_FORM_WEIGHTS)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:

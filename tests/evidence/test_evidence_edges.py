@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+
+from ookg.datasets.encoded import EncodedDataset
+from ookg.evaluation.queries import Queries
+from ookg.evidence.claims import simulated
+from ookg.evidence.combined import GraphEvidence, RankingWeights
+from ookg.evidence.fitting import fit_grouped_logistic, fit_logistic
+from ookg.statistics import IntArray
+
+KNOWN, NEW, RELATIONS = 20, 5, 4
+
+
+def random_triples(seed: int, entities: int, size: int) -> IntArray:
+    random = np.random.default_rng(seed)
+    return random.integers(0, [entities, RELATIONS, entities], size=(size, 3))
+
+
+def test_given_triples_are_added_as_if_all_were_counted_together() -> None:
+    known = random_triples(0, KNOWN, 80)
+    given = random_triples(1, KNOWN, 30)
+    given[:, 0] = KNOWN + np.arange(30) % NEW
+    between_known = np.concatenate([given, known[:3], random_triples(2, KNOWN, 5)])
+    weights = RankingWeights(links=2.0, habits=0.5)
+    queries = Queries(
+        np.arange(KNOWN + NEW), np.arange(KNOWN + NEW) % RELATIONS, np.zeros(KNOWN + NEW, int), np.arange(25) % 2 == 0
+    )
+    alone = GraphEvidence.count(known, known[:0], RELATIONS)
+    for added in (given, between_known, given[:0]):
+        found, wanted = alone.with_given(added, KNOWN), GraphEvidence.count(known, added, RELATIONS)
+        answers = [evidence.of_answers(queries, KNOWN, weights, "cpu").numpy() for evidence in (found, wanted)]
+        np.testing.assert_allclose(answers[0], answers[1])
+        claims = random_triples(3, KNOWN + NEW, 50)
+        np.testing.assert_allclose(found.links.of_claims(claims), wanted.links.of_claims(claims))
+        np.testing.assert_allclose(found.habits.of_claims(claims), wanted.habits.of_claims(claims))
+
+
+def test_one_query_is_looked_up_as_many_are() -> None:
+    triples = random_triples(4, KNOWN, 100)
+    evidence = GraphEvidence.count(triples, triples[:0], RELATIONS)
+    everyone = Queries(np.arange(KNOWN), np.arange(KNOWN) % RELATIONS, np.zeros(KNOWN, int), np.ones(KNOWN, bool))
+    together = evidence.links.of_answers(everyone, KNOWN, "cpu")
+    for row in range(KNOWN):
+        alone = evidence.links.of_answers(everyone.select(np.array([row])), KNOWN, "cpu")
+        assert alone[0].tolist() == together[row].tolist()
+
+
+def test_claims_over_unknown_relations_have_no_evidence() -> None:
+    triples = random_triples(5, KNOWN, 60)
+    evidence = GraphEvidence.count(triples, triples[:0], RELATIONS)
+    claims = np.array([[0, RELATIONS, 1], [0, 2 * RELATIONS + 3, 1], [0, -1, 1], [-1, 0, 1]])
+    assert evidence.links.of_claims(claims).tolist() == [0.0] * 4
+    assert evidence.habits.of_claims(claims).tolist() == [[0.0, 0.0]] * 4
+
+
+def test_labelled_training_triples_are_not_given_when_they_are_asked() -> None:
+    train = random_triples(6, 200, 1500)
+    valid = np.concatenate([train[:100], random_triples(7, 200, 100)])
+    truth = np.repeat([True, False], 100)
+    test = np.array([[200, 0, 1]])
+    dataset = EncodedDataset(
+        "own graph", "triplet-classification", 200, 201, RELATIONS, RELATIONS, train, valid, test, test, truth, None
+    )
+    found = simulated(dataset)
+    given = {tuple(row) for row in np.concatenate([found.train, found.aux]).tolist()}
+    assert len(found.test) > 10
+    assert not given & {tuple(row) for row in found.test.tolist()}
+
+
+def test_weights_by_group_are_those_of_one_wide_regression() -> None:
+    random = np.random.default_rng(8)
+    columns = np.concatenate([np.ones((300, 1)), random.normal(size=(300, 3))], axis=1)
+    groups = random.integers(0, 3, 300)
+    truth = random.random(300) < 1 / (1 + np.exp(-columns @ np.array([0.3, 1.0, -2.0, 0.0]) * (1 + groups)))
+    shared, own = fit_grouped_logistic(columns, groups, truth, 3, 1e-2, 0.5)
+    scales = np.array([1.0, 0.5, 0.5, 0.5])
+    wide = np.concatenate([columns] + [columns * scales * (groups == number)[:, None] for number in range(3)], axis=1)
+    l2 = np.full(16, 1e-2)
+    l2[0] = 0.0
+    weights = fit_logistic(wide, truth, l2)
+    np.testing.assert_allclose(shared, weights[:4], atol=1e-3)
+    np.testing.assert_allclose(own, weights[4:].reshape(3, 4) * scales, atol=1e-3)
