@@ -79,7 +79,8 @@ class Audit:
     kind: "quick" or "retrained"; best: the method with the highest MRR
     by_triples, by_relation: groups of questions; relations in the order of what newcomers lose, most first
     fewer: the same questions about entities with ten triples or more, if only so many are given; closed form
-    choice: what is stored with the model, with the calibration that was found
+    calibration: what to expect of a new entity, by method, as this audit found it
+    choice: what is stored with the model, with that calibration in it
     """
 
     kind: str
@@ -91,6 +92,7 @@ class Audit:
     fewer: list[Group]
     advice: list[str]
     notes: list[str]
+    calibration: dict[Method, Calibration]
     choice: NewcomerChoice
 
     def relations(self) -> tuple[list[Group], list[Group]]:
@@ -128,8 +130,11 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     fewer = _fewer_triples(ranks, simulation, setup.power, settings.hiding.seed)
     by_relation = _by_relation(ranks, simulation, checkpoint)
     by_relation.sort(key=lambda group: group.mrr(best) - group.mrr(TRAINED))
-    how = {"calibration": provenance(simulation, settings.hiding, settings.retraining)}
     calibration = calibrations(simulation, ranks, settings.hiding.seed)
+    if _leaves_out_refining(simulation, settings):
+        del calibration["combined"]  # it would be taken for that of fitted vectors
+    made = provenance(simulation, settings.hiding, settings.retraining)
+    how = {"calibration": made | {"methods": list(calibration)}}
     return Audit(
         kind="retrained" if simulation.is_exact else "quick",
         hidden=simulation.hidden.num_hidden,
@@ -140,6 +145,7 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
         fewer=fewer,
         advice=_advice(overall, by_triples, fewer, best, is_exact=simulation.is_exact),
         notes=_notes(simulation, settings, checkpoint.newcomers),
+        calibration=calibration,
         choice=(checkpoint.newcomers or NewcomerChoice()).calibrated(calibration, how),
     )
 
@@ -231,10 +237,18 @@ def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoi
         notes.append(f"{few}: the others have too few triples to be given and asked")
     if settings.refine and not can_refine(simulation.embedding):
         notes.append(f"{simulation.embedding.geometry.name} vectors are not refined: they are least-squares solutions")
+    if _leaves_out_refining(simulation, settings):
+        closed = "nothing is refined, so combined here is the closed form with the graph"
+        notes.append(f"{closed}; what to expect of combined is told of refined vectors, and stays as it is")
     chosen_on = {} if stored is None else stored.simulation.get("choice", {})
     if isinstance(chosen_on, dict) and chosen_on.get("hiding") == settings.hiding.to_dict():
         notes.append("the stored settings were chosen on these very entities; audit with another --seed")
     return notes
+
+
+def _leaves_out_refining(simulation: Simulation, settings: AuditSettings) -> bool:
+    """Whether vectors could be refined and are not."""
+    return not settings.refine and can_refine(simulation.embedding)
 
 
 def _advice(overall: Group, by_triples: list[Group], fewer: list[Group], best: Method, *, is_exact: bool) -> list[str]:

@@ -6,7 +6,8 @@ One half of the hidden entities is what settings are chosen on, the other half w
 2. the refinement: from the stored settings, or those that fit the scale of the vectors, one of margin, rate and steps
    at a time is made larger or smaller by its factor for as long as that is better, until no such move helps or the
    budget is spent;
-3. the weights of the combination: those under which the right answers are likeliest, unless the default is better.
+3. the weights of the combination: those under which the right answers are likeliest, if weights fitted to a half of
+   these entities are better on the other half, both ways together, than the stored ones or the defaults.
 
 Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What is not
 told apart by the questions there are stays as it is.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -31,7 +33,7 @@ from ookg.evidence.combined import RankingWeights
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.choice import Method, NewcomerChoice
-from ookg.simulation.contenders import DEFAULT_RANKING, Contenders, Setup
+from ookg.simulation.contenders import Contenders, Setup, starting_ranking
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
@@ -42,6 +44,7 @@ POWERS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 MOVES: tuple[tuple[str, float], ...] = (("margin", 1.25), ("lr", 2.0), ("steps", 2.0))
 MOST_STEPS = 8000
 LEAST_GAIN = 0.001  # of MRR
+FEWEST_TO_FIT = 50  # questions: with fewer, the weights of the combination stay as they are
 QUICK_CHOICE = (
     "chosen on vectors that have seen the answers: good for a first look and not for new entities; the weights of the "
     "combination are not chosen at all"
@@ -72,7 +75,10 @@ class TuningSettings:
 
 @dataclass(frozen=True)
 class Trial:
-    """One try on the half that is chosen on."""
+    """One try on the half that is chosen on.
+
+    mrr: on this half; of fitted weights, each question asked with those fitted to entities that it is not about
+    """
 
     what: str
     values: dict[str, Any]
@@ -109,12 +115,12 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     settings = settings or TuningSettings()
     seed, begun = settings.hiding.seed, monotonic()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
-    first, second = simulation.halves(seed)
+    first, _ = simulation.halves(seed)
     before = Setup.of(checkpoint)
     search = _Search(first, settings, begun)
     power = search.power(before.power)
     refine = None if before.refine is None else search.refinement(before.refine, power)
-    ranking = search.ranking(power, refine) if simulation.is_exact else {}
+    ranking = search.ranking(power, refine, starting_ranking(checkpoint)) if simulation.is_exact else {}
     chosen = Setup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
     ranks = chosen.ranks(simulation, settings.progress)
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
@@ -126,10 +132,12 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         calibration=calibrations(simulation, ranks, seed),
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
     )
-    report = {} if simulation.trained is None else {TRAINED: RankSummary.of(second.ranks(second.trained_scorer))}
-    old = before.ranks(second, settings.progress) if before != chosen else {}
-    report |= {f"{name}, before": RankSummary.of(found) for name, found in old.items()}
-    report |= {f"{name}, chosen": RankSummary.of(found[~is_first]) for name, found in ranks.items()}
+    # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
+    reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}
+    old = before.ranks(simulation, settings.progress) if before != chosen else {}
+    reported |= {f"{name}, before": found for name, found in old.items()}
+    reported |= {f"{name}, chosen": found for name, found in ranks.items()}
+    report = {name: RankSummary.of(found[~is_first]) for name, found in reported.items()}
     return Tuning(choice, search.trials, report, [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE])
 
 
@@ -172,21 +180,32 @@ class _Search:
                         best, reached, has_moved = settings, found, True
         return best
 
-    def ranking(self, power: float, refine: RefineSettings | None) -> dict[Method, RankingWeights]:
-        """The fitted weights of the combination for each kind of vectors; the default ones where those are better."""
-        contenders, seed = Contenders(self.simulation, power), self.settings.hiding.seed
+    def ranking(
+        self, power: float, refine: RefineSettings | None, now: Mapping[Method, RankingWeights]
+    ) -> dict[Method, RankingWeights]:
+        """The weights of the combination for each kind of vectors: fitted ones if they are better than those of now."""
+        contenders = Contenders(self.simulation, power)
         vectors: dict[Method, Newcomers] = {"closed form": contenders.closed}
         if refine is not None:
             vectors["refined"] = contenders.refined(refine)
-        chosen: dict[Method, RankingWeights] = {}
-        for name, newcomers in vectors.items():
-            default, fitted = DEFAULT_RANKING[name], contenders.fitted_weights(newcomers, seed)
-            before, found = (
-                self._try(f"ranking, {name}", weights.to_dict(), contenders.combined(newcomers, weights))
-                for weights in (default, fitted)
-            )
-            chosen[name] = default if _is_better(before, found) else fitted
-        return chosen
+        if len(self.simulation.queries) < FEWEST_TO_FIT or len(np.unique(self.simulation.queries.entity)) < 2:
+            return {name: now[name] for name in vectors}
+        return {name: self._weights(name, contenders, newcomers, now[name]) for name, newcomers in vectors.items()}
+
+    def _weights(
+        self, name: Method, contenders: Contenders, newcomers: Newcomers, now: RankingWeights
+    ) -> RankingWeights:
+        """The weights fitted to all questions, if weights fitted so are better than those of now on other entities."""
+        simulation, seed = self.simulation, self.settings.hiding.seed
+        in_first = simulation.in_first_half(seed)[simulation.query_newcomer]
+        crossed = np.empty(len(in_first))
+        for fit_on in (in_first, ~in_first):
+            weights = contenders.fitted_weights(newcomers, simulation.queries.select(fit_on), seed)
+            crossed[~fit_on] = 1 / simulation.asking(~fit_on).ranks(contenders.combined(newcomers, weights))
+        before = self._try(f"ranking, {name}", now.to_dict(), contenders.combined(newcomers, now))
+        fitted = contenders.fitted_weights(newcomers, simulation.queries, seed)
+        self._note(f"ranking, {name}, fitted", fitted.to_dict(), crossed)
+        return fitted if _is_better(crossed, before) else now
 
     def _refined(self, contenders: Contenders, settings: RefineSettings) -> FloatArray:
         if settings not in self._tried:
@@ -197,7 +216,9 @@ class _Search:
 
     def _try(self, what: str, values: dict[str, Any], scorer: Scorer) -> FloatArray:
         """(queries,) the reciprocal ranks of the right answers."""
-        found = 1 / self.simulation.ranks(scorer)
+        return self._note(what, values, 1 / self.simulation.ranks(scorer))
+
+    def _note(self, what: str, values: dict[str, Any], found: FloatArray) -> FloatArray:
         self.trials.append(Trial(what, values, float(found.mean())))
         if self.settings.progress:
             said = ", ".join(f"{name} {value:g}" for name, value in values.items())

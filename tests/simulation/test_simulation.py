@@ -17,6 +17,7 @@ from ookg.audit import TRAINED, Audit, AuditSettings, audit
 from ookg.checkpoint import Checkpoint, load_checkpoint, save_newcomer_choice
 from ookg.cli import main
 from ookg.errors import InputError, ModelFileError
+from ookg.evaluation.ranking import RankSummary
 from ookg.evaluation.scoring import TranslationScorer
 from ookg.model import Model
 from ookg.newcomers.reducer import Correlation
@@ -195,6 +196,39 @@ def test_an_audit_is_determined_by_its_seed(audited: Audit, checkpoint: Checkpoi
     assert "refined" not in other.overall.figures
 
 
+def test_an_audit_without_refinement_leaves_what_it_does_not_measure(audited: Audit, checkpoint: Checkpoint) -> None:
+    stored = replace(checkpoint, newcomers=audited.choice)
+    found = audit(stored, AuditSettings(replace(HIDING, seed=2), refine=False))
+    assert set(found.calibration) == {"closed form"}
+    assert set(found.choice.calibration) == {"closed form", "refined", "combined"}
+    for name in ("refined", "combined"):
+        assert found.choice.calibration[name] == audited.choice.calibration[name]
+    assert found.choice.calibration["closed form"] == found.calibration["closed form"]
+    assert found.calibration["closed form"] != audited.calibration["closed form"]
+    assert found.choice.simulation["calibration"]["methods"] == ["closed form"]
+    assert any("combined here is the closed form" in text for text in found.notes)
+    # Where nothing is stored, what to expect of the combination is not known afterwards.
+    bare = audit(replace(checkpoint, newcomers=None), AuditSettings(HIDING, refine=False))
+    assert set(bare.choice.calibration) == {"closed form"}
+
+
+def test_a_calibration_replaces_that_of_its_methods_alone(audited: Audit) -> None:
+    closed, refined = (audited.choice.calibration[name] for name in ("closed form", "refined"))
+    before = NewcomerChoice(power=2.0, calibration={"refined": closed}, simulation={"choice": {"seed": 1}})
+    found = before.calibrated({"closed form": closed}, {"calibration": {"seed": 2}})
+    assert found.calibration == {"refined": closed, "closed form": closed}
+    assert found.calibrated({"refined": refined}, {}).calibration == {"refined": refined, "closed form": closed}
+    assert found.simulation == {"choice": {"seed": 1}, "calibration": {"seed": 2}}
+    assert found.power == 2
+
+
+def test_before_and_chosen_are_reported_on_equal_terms(tuned: Tuning, checkpoint: Checkpoint) -> None:
+    simulation = simulate(checkpoint, HIDING, Retraining(steps=20, reference=False))
+    second = ~simulation.in_first_half(HIDING.seed)[simulation.query_newcomer]
+    for name, ranks in Setup.of(checkpoint).ranks(simulation).items():
+        assert tuned.report[f"{name}, before"] == RankSummary.of(ranks[second])
+
+
 def test_tuning_chooses_the_best_of_what_it_tried_within_its_budget(tuned: Tuning, checkpoint: Checkpoint) -> None:
     powers = {trial.values["power"]: trial.mrr for trial in tuned.trials if trial.what == "power"}
     refined = [trial for trial in tuned.trials if trial.what == "refine"]
@@ -315,6 +349,7 @@ def test_a_projected_model_is_audited_without_refinement() -> None:
     model = ookg.train(translation_graph(), settings, device="cpu")
     found = audit(model.checkpoint, AuditSettings(HIDING))
     assert set(found.overall.figures) == {TRAINED, "closed form", "combined"}
+    assert set(found.choice.calibration) == {"closed form", "combined"}
     assert any("not refined" in text for text in found.notes)
 
 
@@ -325,7 +360,8 @@ def run(checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
     def call(*arguments: str, code: int = 0) -> str:
         capsys.readouterr()
-        assert main([*arguments, "--device", "cpu", "--sample", "20"]) == code
+        command, *options = arguments
+        assert main([command, "--device", "cpu", "--sample", "20", *options]) == code
         captured = capsys.readouterr()
         if code == 0:
             return str(captured.out)
@@ -363,6 +399,19 @@ def test_the_tune_command_chooses_and_stores(run: Run) -> None:
     assert stored is not None
     assert stored == NewcomerChoice.from_dict(document["choice"])
     assert "best:" in run("tune", "model", "--quick", "--trials", "1")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("audit", "model", "--retrain"), ("audit", "model"), ("tune", "model"), ("tune", "model", "--quick")]
+)
+def test_too_few_hidden_entities_are_refused_before_a_training(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    def trains(*_: object) -> None:
+        pytest.fail("a training has begun")
+
+    monkeypatch.setattr("ookg.simulation.retraining.Trainer", trains)
+    assert "1 entity hidden, and it takes 2, " in run(*arguments, "--sample", "1", code=2)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def _print(found: Audit, shown: Callable[[str], str]) -> None:
     print()
     for line in found.advice:
         print(f"- {line}")
-    for name, calibration in found.choice.calibration.items():
+    for name, calibration in found.calibration.items():
         hits, mrr = calibration.hits_at_10, calibration.mrr
         print(
             f"- What to expect of a new entity, {name}: off by {hits.error:.3f} in Hits@10 (as a share) and by "

@@ -37,7 +37,7 @@ def link_prediction(
     """
     num_known = scorer.num_known
     num_candidates = num_ids if protocol == "paper" else num_known
-    others = _other_answers(queries, true_triples, num_candidates)
+    others = other_answers(queries, true_triples, num_candidates)
     query, other = others.pairs(0, len(queries))
     rivals_known = num_known - np.bincount(query[other < num_known], minlength=len(queries))
     rivals_new = num_candidates - num_known - np.bincount(query[other >= num_known], minlength=len(queries))
@@ -63,7 +63,7 @@ def kept_by(protocol: Protocol, queries: Queries, num_known: int, num_relations:
     return queries.select((queries.relation < num_relations) & (queries.answer < num_known))
 
 
-def _other_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> AnswerIndex:
+def other_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> AnswerIndex:
     """Each query's true answers among the candidates, the asked one included."""
     size = max(int(true_triples.max()), int(queries.entity.max(initial=0)), int(queries.relation.max(initial=0))) + 1
     head, relation, tail = true_triples.T

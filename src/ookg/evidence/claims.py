@@ -155,7 +155,8 @@ def simulated(dataset: EncodedDataset, seed: int = 0, share: float = 0.5) -> Enc
     if dataset.valid_truth is None:
         raise InputError(f"data set {dataset.name}: valid has no labels; claims about new entities cannot be simulated")
     ends = [end for end in (0, 2) if (dataset.test[:, end] >= dataset.num_known).mean() > 0.5] or [0, 2]
-    claims = dataset.valid
+    inside = (dataset.valid[:, [0, 2]] < dataset.num_known).all(axis=1)
+    claims, truth = dataset.valid[inside], dataset.valid_truth[inside]
     drawn = np.random.default_rng(seed).permutation(len(claims))[: max(1, round(share * len(claims)))]
     is_new = np.zeros(dataset.num_known, dtype=np.bool_)
     is_new[_first_distinct(claims[drawn][:, ends].ravel(), max(1, round(MOST_HIDDEN * dataset.num_known)))] = True
@@ -196,6 +197,6 @@ def simulated(dataset: EncodedDataset, seed: int = 0, share: float = 0.5) -> Enc
         valid=renumbered(claims[valid]),
         aux=renumbered(aux),
         test=renumbered(claims[test]),
-        valid_truth=dataset.valid_truth[valid],
-        test_truth=dataset.valid_truth[test],
+        valid_truth=truth[valid],
+        test_truth=truth[test],
     )

@@ -153,7 +153,11 @@ def standard_scores(scorer: Scorer, triples: IntArray, *, asks_tail: bool) -> St
         asked = triples[chunk]
         queries = Queries(asked[:, near], asked[:, 1], asked[:, far], np.full(len(chunk), asks_tail))
         scores = scorer.answer_scores(queries)
+        # The same number as its rival's, where the end is known: two ways to sum up a distance round differently.
+        end = torch.from_numpy(asked[:, far].copy()).to(scores.device)[:, None]
+        is_known = end < scorer.num_known
         mine = torch.from_numpy(own[chunk]).to(scores)[:, None]
+        mine = torch.where(is_known, scores.gather(1, torch.where(is_known, end, 0)), mine)
         spread = scores.std(dim=1, keepdim=True, correction=0).clamp_min(torch.finfo(scores.dtype).tiny)
         position[chunk] = ((mine - scores.mean(dim=1, keepdim=True)) / spread)[:, 0].double().cpu().numpy()
         better[chunk] = (scores > mine).float().mean(dim=1).double().cpu().numpy()

@@ -11,7 +11,7 @@ from scipy import sparse
 from ookg.statistics import FloatArray, IntArray
 
 CLAIMS_AT_ONCE = 1024
-LONG_PATH_SCALE = 100.0  # walks of three steps are rare: this brings their chance into the range of the others
+LONG_PATH_SCALE = 100.0  # sums over longer paths are small: this brings them into the range of the others
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Paths:
 
     adjacency: Any
 
-    NAMES = ("common neighbours", "walks of two", "walks of three", "joined by three", "head's degree", "tail's degree")
+    NAMES = ("common neighbours", "paths of two", "paths of three", "joined by three", "head's degree", "tail's degree")
 
     @classmethod
     def count(cls, triples: IntArray, num_entities: int) -> Paths:
@@ -37,8 +37,9 @@ class Paths:
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims, 6) features of each claim's two ends, as `NAMES` has them.
 
-        log(1 + common neighbours); the chance that a walk from the head is at the tail's neighbour after one step and
-        so reaches it in two; the same in three, as log(1 + 100·chance) and as yes or no; log(1 + degree) of both.
+        log(1 + common neighbours); the sum over these of 1/degree, so that a common hub says little; the same over
+        paths of three steps, 1/degree of both entities between, as log(1 + 100·sum) and as yes or no; log(1 + degree)
+        of both.
         """
         degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
         leave = sparse.dia_array((1 / np.maximum(degree, 1)[None], [0]), shape=self.adjacency.shape).tocsr()
@@ -46,7 +47,7 @@ class Paths:
         for start in range(0, len(claims), CLAIMS_AT_ONCE):
             head, _, tail = claims[start : start + CLAIMS_AT_ONCE].T
             near, far = self.adjacency[head], self.adjacency[tail]
-            second = near @ leave  # (claims, entities) where a neighbour of the head is, weighed by what it leads to
+            second = near @ leave  # (claims, entities) 1/degree at the head's neighbours
             third = (second @ self.adjacency) @ leave
             two, three = _overlap(second, far), _overlap(third, far)
             parts = (np.log1p(_overlap(near, far)), two, np.log1p(LONG_PATH_SCALE * three), three > 0)

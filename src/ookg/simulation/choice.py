@@ -11,8 +11,10 @@ from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
 from ookg.trust import Calibration
 
-# What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; the best of these
-# together with the evidence of the graph.
+# What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; and, always the same
+# under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted
+# (TransH, TransR), "combined" is the closed form with that evidence. Of a model that can be refined, the closed form
+# with the graph has no name: weights for it are stored (`ranking`), what to expect of it is not (`calibration`).
 Method = Literal["closed form", "refined", "combined"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
@@ -23,7 +25,7 @@ class NewcomerChoice:
 
     power: of the correlation weights; refine: how vectors are fitted; best: the method that ranked best
     ranking: weights of the combination, of the method ("closed form" or "refined") that its vectors are of
-    calibration: what to expect of a vector, by method
+    calibration: what to expect of a vector, by method; no entry: not measured
     simulation: how it was found, in plain values, for people to read
     """
 
@@ -35,8 +37,9 @@ class NewcomerChoice:
     simulation: dict[str, Any] = field(default_factory=dict)
 
     def calibrated(self, calibration: dict[Method, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
-        """The same with another calibration, and how that was found."""
-        return replace(self, calibration=calibration, simulation=self.simulation | simulation)
+        """The same with the calibration of some methods new, that of others as it was; and how the new was found."""
+        merged = self.calibration | calibration
+        return replace(self, calibration=merged, simulation=self.simulation | simulation)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ookg.embedding import Embedding
-from ookg.evaluation.link_prediction import _other_answers
-from ookg.evaluation.scoring import Scorer, TranslationScorer
-from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, RankingWeights, standardised
+from ookg.evaluation.link_prediction import other_answers
+from ookg.evaluation.queries import Queries
+from ookg.evaluation.scoring import SCORES_AT_ONCE, Scorer, TranslationScorer
+from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
 from ookg.models import Projected
 from ookg.newcomers.embedder import Newcomers
@@ -31,8 +33,11 @@ if TYPE_CHECKING:
 DEFAULT_POWER = Correlation().power
 # The weights of the combination where none are stored, by the vectors that are combined.
 DEFAULT_RANKING: dict[Method, RankingWeights] = {"closed form": CLOSED_FORM_WEIGHTS, "refined": RankingWeights()}
-# How many numbers the features of the questions that weights are fitted to may hold; more questions are sampled.
-FIT_NUMBERS = 1 << 26
+# What weights of the combination are fitted to: so many numbers may be kept, for each question those of the right
+# answer and its rivals. Where all known entities are too many rivals for so many questions, a sample of them is taken:
+# under a softmax the weights that make the right answers likeliest among all do so among any equally likely sample.
+FIT_NUMBERS, FIT_QUESTIONS = 1 << 26, 1024
+FIT = 18  # the purpose of the random stream that samples questions and rivals
 
 
 def can_refine(embedding: Embedding) -> bool:
@@ -45,6 +50,12 @@ def starting_refinement(checkpoint: Checkpoint) -> RefineSettings:
     if checkpoint.newcomers is not None and checkpoint.newcomers.refine is not None:
         return checkpoint.newcomers.refine
     return default_refinement(checkpoint.embedding, checkpoint.settings.get("margin"))
+
+
+def starting_ranking(checkpoint: Checkpoint) -> dict[Method, RankingWeights]:
+    """The weights of the combination as the model stands, by the vectors combined: stored with it, or the defaults."""
+    stored = checkpoint.newcomers or NewcomerChoice()
+    return DEFAULT_RANKING | stored.ranking
 
 
 @dataclass(frozen=True)
@@ -67,22 +78,46 @@ class Contenders:
         """Vectors and the evidence of the graph."""
         return CombinedScorer([TranslationScorer(newcomers)], self.simulation.evidence, weights)
 
-    def fitted_weights(self, newcomers: Newcomers, seed: int = 0) -> RankingWeights:
-        """The weights under which the right answers to the simulation's questions are likeliest."""
-        simulation, size = self.simulation, self.simulation.hidden.num_known
-        queries = simulation.queries.select(_some(len(simulation.queries), FIT_NUMBERS // (4 * size), seed))
-        device = newcomers.embedding.device
-        features = (
-            standardised(TranslationScorer(newcomers).answer_scores(queries), size),
-            simulation.evidence.links.of_answers(queries, size, device),
-            simulation.evidence.habits.of_answers(queries, size, device),
-        )
-        query, other = _other_answers(queries, simulation.hidden.true, size).pairs(0, len(queries))
-        left_out = torch.zeros(len(queries), size, dtype=torch.bool, device=device)
-        left_out[torch.from_numpy(query).to(device), torch.from_numpy(other).to(device)] = True
-        answers = torch.from_numpy(queries.answer).to(device)
-        left_out.scatter_(1, answers[:, None], value=False)
-        return RankingWeights(*(round(float(weight), 4) for weight in fit_ranking(features, answers, left_out)))
+    def fitted_weights(self, newcomers: Newcomers, queries: Queries, seed: int = 0) -> RankingWeights:
+        """The weights under which the right answers to some of the simulation's questions are likeliest; 0 or more.
+
+        Every feature is computed over all known entities; kept are those of the right answer and of its rivals, which
+        are the same random entities for every question. Other right answers are no rivals.
+        """
+        size, device = self.simulation.hidden.num_known, newcomers.embedding.device
+        random = np.random.default_rng([FIT, seed])
+        queries = queries.select(_some(len(queries), max(FIT_QUESTIONS, FIT_NUMBERS // (4 * size)), random))
+        rivals = _some(size, FIT_NUMBERS // (4 * max(1, len(queries))), random)
+        features = self._features(newcomers, queries, rivals)
+        left_out = self._right_answers(queries, rivals).to(device)
+        answers = torch.zeros(len(queries), dtype=torch.int64, device=device)  # the first column
+        found = fit_ranking(features.unbind(), answers, left_out)
+        return RankingWeights(*(max(0.0, round(float(weight), 4)) for weight in found))
+
+    def _features(self, newcomers: Newcomers, queries: Queries, rivals: IntArray) -> Tensor:
+        """(3, queries, 1 + rivals) vector, links and habits of the right answers, then of the rivals."""
+        size, device, evidence = self.simulation.hidden.num_known, newcomers.embedding.device, self.simulation.evidence
+        scorer, columns = TranslationScorer(newcomers), torch.from_numpy(rivals).to(device)
+        found = torch.empty(3, len(queries), 1 + len(rivals), device=device)
+        at_once = max(1, SCORES_AT_ONCE // size)
+        for start in range(0, len(queries), at_once):
+            rows = slice(start, start + at_once)
+            part = queries.select(rows)
+            answers = torch.from_numpy(part.answer).to(device)[:, None]
+            for feature, values in enumerate(_over_all(scorer, evidence, part, size, device)):
+                found[feature, rows, 0] = values.gather(1, answers)[:, 0]
+                found[feature, rows, 1:] = values[:, columns]
+        return found
+
+    def _right_answers(self, queries: Queries, rivals: IntArray) -> Tensor:
+        """(queries, 1 + rivals) which rivals are right answers too, the asked one or another; rivals are sorted."""
+        size = self.simulation.hidden.num_known
+        query, answer = other_answers(queries, self.simulation.hidden.true, size).pairs(0, len(queries))
+        place = np.minimum(np.searchsorted(rivals, answer), len(rivals) - 1)
+        is_rival = rivals[place] == answer
+        found = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
+        found[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
+        return found
 
 
 @dataclass(frozen=True)
@@ -106,7 +141,7 @@ class Setup:
         return cls(
             DEFAULT_POWER if stored.power is None else stored.power,
             starting_refinement(checkpoint) if is_fitted else None,
-            stored.ranking.get(kind, DEFAULT_RANKING[kind]),
+            starting_ranking(checkpoint)[kind],
         )
 
     def ranks(self, simulation: Simulation, progress: bool = False) -> dict[Method, FloatArray]:
@@ -132,8 +167,17 @@ def refining(settings: RefineSettings, progress: bool) -> Iterator[Reporter | No
         yield report
 
 
-def _some(size: int, most: int, seed: int) -> IntArray:
-    """All of so many positions, or a random choice of as many as may be."""
+def _over_all(
+    scorer: Scorer, evidence: GraphEvidence, queries: Queries, size: int, device: torch.device
+) -> Iterator[Tensor]:
+    """(queries, known entities) each feature of the combination, one after the other to hold one at a time."""
+    yield standardised(scorer.answer_scores(queries), size)
+    yield evidence.links.of_answers(queries, size, device)
+    yield evidence.habits.of_answers(queries, size, device)
+
+
+def _some(size: int, most: int, random: np.random.Generator) -> IntArray:
+    """All of so many positions, or a random choice of as many as may be, sorted."""
     if size <= max(1, most):
         return np.arange(size)
-    return np.sort(np.random.default_rng(seed).permutation(size)[: max(1, most)])
+    return np.sort(random.permutation(size)[: max(1, most)])

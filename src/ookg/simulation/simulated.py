@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.display import counted
 from ookg.embedding import Embedding
 from ookg.errors import InputError
 from ookg.evaluation.link_prediction import link_prediction
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ookg.checkpoint import Checkpoint
 
 HALVES = 17  # the purpose of the random stream that halves newcomers
+FEWEST_HIDDEN = 2  # one to choose or fit on, one to check
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,19 +105,28 @@ class Simulation:
         asked = self.queries.select(newcomers[self.query_newcomer])
         return replace(self, given=self.given[mine], queries=asked)
 
+    def asking(self, rows: BoolArray) -> Simulation:
+        """The same with some of the questions; all that is given stays given."""
+        return replace(self, queries=self.queries.select(rows))
+
     def halves(self, seed: int) -> tuple[Simulation, Simulation]:
         """Two parts of about as many hidden entities, alike in their numbers of triples: to choose on, and to check."""
-        size = self.hidden.num_hidden
-        if size < 2:
-            raise InputError("one hidden entity cannot be halved; hide more with a larger --sample")
+        first = self.in_first_half(seed)
+        return self.part(first), self.part(~first)
+
+    def in_first_half(self, seed: int) -> BoolArray:
+        """(hidden,) which of those that are asked about are in the first of their two halves."""
+        asked = np.unique(self.query_newcomer)
+        size = len(asked)
+        require_two(size)
         random = np.random.default_rng([HALVES, seed])
-        order = random.permutation(size)
+        order = asked[random.permutation(size)]
         order = order[np.argsort(self._given_counts[order], kind="stable")]
         # Of each two neighbours in this order one goes to either half.
         sides = random.permuted(np.tile([True, False], ((size + 1) // 2, 1)), axis=1)
-        first = np.zeros(size, dtype=np.bool_)
+        first = np.zeros(self.hidden.num_hidden, dtype=np.bool_)
         first[order] = sides.ravel()[:size]
-        return self.part(first), self.part(~first)
+        return first
 
 
 def simulate(
@@ -131,6 +142,7 @@ def simulate(
     require_triples(checkpoint)
     embedding = checkpoint.embedding
     hidden = hide(checkpoint.triples, embedding.num_entities, embedding.num_relations, settings)
+    require_two(hidden.num_hidden)
     if retraining is not None:
         known, trained = retrain(checkpoint, hidden, retraining)
         return Simulation.of(hidden, known, trained, is_exact=True)
@@ -144,6 +156,13 @@ def require_triples(checkpoint: Checkpoint) -> None:
     if checkpoint.statistics is None or not len(checkpoint.triples):
         problem = "this model came without its training triples, and known entities are made new again from these"
         raise InputError(f"{problem}; import it with --triples")
+
+
+def require_two(num_hidden: int) -> None:
+    """Refuse a simulation with too few hidden entities to be halved."""
+    if num_hidden < FEWEST_HIDDEN:
+        problem = f"{counted(num_hidden, 'entity', 'entities')} hidden, and it takes {FEWEST_HIDDEN}"
+        raise InputError(f"{problem}, one to fit to and one to check; hide more with a larger --sample")
 
 
 def _rows(table: Tensor, ids: IntArray) -> Tensor:
