@@ -22,7 +22,7 @@ from ookg.model import Model
 from ookg.models import Geometry, RotatE, TransE
 from ookg.newcomers.reducer import Correlation, Degree, Uniform
 from ookg.newcomers.refinement import RefineSettings, default_refinement
-from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.choice import METHODS, NewcomerChoice
 from ookg.statistics import GraphStatistics
 from ookg.triples import Triples, as_triples
 
@@ -372,3 +372,18 @@ def test_evaluate_with_evidence_needs_the_training_triples(people: Model, links:
         ookg.evaluate(bare(people), links, combine=True)
     found = ranks(bare(people), links, refine=FEW, combine=False)
     assert found.summary.queries == 5
+
+
+def test_fitted_vectors_are_combined_where_relations_imply_one_another() -> None:
+    random = np.random.default_rng(0)
+    pairs = {tuple(sorted(pair)) for pair in random.integers(0, 30, size=(80, 2)).tolist() if pair[0] != pair[1]}
+    settings = ookg.TrainingSettings(dim=4, steps=5, batch=32, negatives=4)
+    plain = ookg.train([(f"e{a}", "in", f"e{b}") for a, b in pairs], settings)
+    inverse = ookg.train(
+        [row for a, b in pairs for row in ((f"e{a}", "in", f"e{b}"), (f"e{b}", "contains", f"e{a}"))], settings
+    )
+    assert [model.combines(refine=True) for model in (plain, inverse)] == [False, True]
+    assert not inverse.combines(refine=False)
+    for best in METHODS:
+        tuned = Model(replace(plain.checkpoint, newcomers=NewcomerChoice(best=best)))
+        assert tuned.combines(refine=True) == (best == "combined")

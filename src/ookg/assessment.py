@@ -102,8 +102,8 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     weights: by default correlation weights for link prediction, degree weights for triplet classification
     refine: fit the new vectors to their triples first
     new_relations: give relations that only the aux triples have a vector; the published protocols do not
-    combine, protocol, ties: for link prediction only; combine (by default if refine is on): rank by vectors, direct
-        links and habits of relations together
+    combine, protocol, ties: for link prediction only; combine (by default as `Model.combines` says): rank by
+        vectors, direct links and habits of relations together
     """
     if not isinstance(dataset, Dataset):
         dataset = load_dataset(dataset)

@@ -157,7 +157,8 @@ def add_refine_options(parser: argparse.ArgumentParser, *, combines: bool) -> No
         group.add_argument(
             "--combine",
             action=argparse.BooleanOptionalAction,
-            help="rank by vector, direct links and habits of relations together (default with --refine)",
+            help="rank by vector, direct links and habits of relations together (default with --refine where "
+            "`ookg tune` found it better or the graph's relations imply one another)",
         )
 
 

@@ -22,6 +22,8 @@ from ookg.statistics import FloatArray, IntArray
 
 # Counted as if so many more pairs had the first relation without the second: a rule seen once is no rule.
 SMOOTHING = 5.0
+# A rule of this confidence all but states what it speaks for; how many triples are looked at for `redundancy`.
+STRONG_CONFIDENCE, SAMPLED_TRIPLES = 0.5, 2000
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,13 @@ class LinkEvidence:
         if len(np.unique(entities)) > 1 and np.isin(entities, self._links.owners).all():
             return self._links
         return Links.of(entities, self.triples, self.rules.num_relations)
+
+    @cached_property
+    def redundancy(self) -> float:
+        """The share of the triples (of a sample) that another link between the same two entities all but states."""
+        places = np.unique(np.linspace(0, len(self.triples) - 1, SAMPLED_TRIPLES).astype(np.int64))
+        sample = self.triples[places[places >= 0]]
+        return float((self.of_claims(sample) >= STRONG_CONFIDENCE).mean()) if len(sample) else 0.0
 
     def of_answers(self, queries: Queries, num_known: int, device: torch.device | str) -> Tensor:
         """(queries, known entities) the evidence for each known entity as the answer; its relations are trained."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # is kept. Of WN11's entities few have more than eight neighbours, so the slower methods look at no more.
 LEARNING_RATE, VALIDATE_EVERY = 3e-3, 5
 LINK_PREDICTION_EPOCHS = {"GNN-LSTM": 15, "GNN-MEAN": 100, "LAN": 100}
-CLASSIFICATION_EPOCHS = {"ConvLayer": 20, "FCLEntity": 20, "GNN-LSTM": 20, "GNN-MEAN": 35, "LAN": 35}
+CLASSIFICATION_EPOCHS = {"ConvLayer": 10, "FCLEntity": 20, "GNN-LSTM": 20, "GNN-MEAN": 35, "LAN": 35}
 FEW_NEIGHBORS, SLOWER = 8, ("ConvLayer", "FCLEntity", "GNN-LSTM")
 
 CLASSIFICATION_ONLY: tuple[Task, ...] = ("triplet-classification",)
