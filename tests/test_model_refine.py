@@ -387,3 +387,26 @@ def test_fitted_vectors_are_combined_where_relations_imply_one_another() -> None
     for best in METHODS:
         tuned = Model(replace(plain.checkpoint, newcomers=NewcomerChoice(best=best)))
         assert tuned.combines(refine=True) == (best == "combined")
+
+
+def test_an_answer_names_the_link_that_speaks_for_it() -> None:
+    rows = [
+        row
+        for country in range(6)
+        for town in range(8)
+        for row in (
+            (f"c{country}", "contains", f"t{country}_{town}"),
+            (f"t{country}_{town}", "located_in", f"c{country}"),
+        )
+    ]
+    model = ookg.train(rows, ookg.TrainingSettings(dim=8, steps=50, batch=64, negatives=8))
+    given = [(f"t{number}_0", "located_in", "newland") for number in range(3)]
+    found = model.predict(given, head="newland", relation="contains", refine=True, top=4)
+    assert {answer.entity for answer in found.answers[:3]} == {"t0_0", "t1_0", "t2_0"}
+    for answer in found.answers[:3]:
+        assert answer.link is not None
+        assert (answer.link.relation, answer.link.direction) == ("located_in", "in")
+        assert answer.link.confidence == pytest.approx(48 / (51 + 5))  # of 51 located towns, 48 are contained
+    assert found.answers[3].link is None
+    alone = model.predict(given, head="newland", relation="contains", refine=True, combine=False)
+    assert all(answer.link is None for answer in alone.answers)

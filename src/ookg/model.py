@@ -62,14 +62,30 @@ class NewVectors:
 
 
 @dataclass(frozen=True)
+class LinkReason:
+    """A triple between the asked entity and an answer that speaks for it.
+
+    direction "out": the asked entity is its head; confidence: how often the asked relation goes with such a link
+    """
+
+    relation: str
+    direction: Literal["out", "in"]
+    confidence: float
+
+
+@dataclass(frozen=True)
 class Answer:
-    """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1."""
+    """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1.
+
+    link: where all evidence counts, the direct link that speaks most for it
+    """
 
     entity: str
     score: float
     rank: int
     is_known: bool
     is_new: bool
+    link: LinkReason | None = None
 
 
 @dataclass(frozen=True)
@@ -358,8 +374,9 @@ class Model:
         query = self._relation(relation, found)
         entity = self._entity(asked, found)
         scores = -self._gaps(found, entity, query, asks_tail)  # (known and new entities,)
-        if evidence_weights is not None:
-            scores = self._with_evidence(scores, found, evidence_weights, (entity, query, asks_tail))
+        evidence = None if evidence_weights is None else self.graph_evidence(found)
+        if evidence is not None and evidence_weights is not None:
+            scores = self._with_evidence(scores, evidence, evidence_weights, (entity, query, asks_tail))
         if not new_answers:
             scores[len(self.entities) :] = np.nan
         if entity >= len(self.entities):
@@ -372,9 +389,14 @@ class Model:
         marked = np.isin(order, stated)
         is_new = order >= len(self.entities)
         labels = found.entities.select(order)
+        links: list[LinkReason | None] = [None] * len(order)
+        if evidence is not None:
+            links = self._link_reasons(found, evidence, (entity, query, asks_tail), order)
         answers = [
-            Answer(label, float(scores[place]), rank, bool(known), bool(new))
-            for rank, (label, place, known, new) in enumerate(zip(labels, order, marked, is_new, strict=True), start=1)
+            Answer(label, float(scores[place]), rank, bool(known), bool(new), link)
+            for rank, (label, place, known, new, link) in enumerate(
+                zip(labels, order, marked, is_new, links, strict=True), start=1
+            )
         ]
         trust = None
         if entity >= len(self.entities):
@@ -478,14 +500,28 @@ class Model:
             gaps.append(geometry.gap(point, geometry.project(vectors, moved)))
         return torch.cat(gaps).double().cpu().numpy()
 
+    def _link_reasons(
+        self, given: Given, evidence: GraphEvidence, asked: tuple[int, int, bool], answers: IntArray
+    ) -> list[LinkReason | None]:
+        """The direct link that speaks most for each answer to one query."""
+        entity, relation, asks_tail = asked
+        size = evidence.links.rules.num_relations
+        links, confidence = evidence.links.best_links(entity, relation + (0 if asks_tail else size), answers)
+        return [
+            None
+            if link < 0
+            else LinkReason(given.relations.label(link % size), "out" if link < size else "in", float(sure))
+            for link, sure in zip(links.tolist(), confidence, strict=True)
+        ]
+
     def _with_evidence(
-        self, scores: FloatArray, given: Given, weights: RankingWeights, asked: tuple[int, int, bool]
+        self, scores: FloatArray, evidence: GraphEvidence, weights: RankingWeights, asked: tuple[int, int, bool]
     ) -> FloatArray:
         """-D of all entities as answers to one query, joined with what the graph says."""
         entity, relation, asks_tail = asked
         query = Queries(np.array([entity]), np.array([relation]), np.array([-1]), np.array([asks_tail]))
         position = standardised(torch.from_numpy(scores)[None], len(self.entities))[0]
-        added = self.graph_evidence(given).of_answers(query, len(scores), weights, "cpu")[0]
+        added = evidence.of_answers(query, len(scores), weights, "cpu")[0]
         return (weights.vector * position + added).numpy()
 
     def _stated_answers(self, given: Given, entity: int, relation: int, asks_tail: bool) -> IntArray:

@@ -6,6 +6,8 @@ The given end may be known, or new and tied to known entities by the --given tri
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
     add_format_options,
@@ -25,6 +27,9 @@ from ookg.cli.console import (
     triple_format,
     trust_in_words,
 )
+
+if TYPE_CHECKING:
+    from ookg.model import Answer
 
 SUMMARY = "what is missing about an entity, and why"
 
@@ -76,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         answers = [
             {"entity": a.entity, "score": a.score, "rank": a.rank, "known": a.is_known, "new": a.is_new}
+            | {"link": None if a.link is None else vars(a.link)}
             for a in found.answers
         ]
         trust = None if found.trust is None else found.trust.to_dict()
@@ -85,8 +91,15 @@ def run(arguments: argparse.Namespace) -> int:
     short = shortener(arguments)
     triple = f"({short(arguments.head or '?')}, {short(arguments.relation)}, {short(arguments.tail or '?')})"
     marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
-    rows = [(a.rank, short(a.entity), a.score, marks[a.is_known, a.is_new]) for a in found.answers]
-    print_table(("rank", "entity", "score", ""), rows, triple)
+    asked = short(arguments.head or arguments.tail)
+    rows: list[tuple[object, ...]] = [
+        (a.rank, short(a.entity), a.score, marks[a.is_known, a.is_new]) for a in found.answers
+    ]
+    columns: tuple[str, ...] = ("rank", "entity", "score", "")
+    if any(a.link is not None for a in found.answers):
+        columns = (*columns, "a link that speaks for it")
+        rows = [(*row, _link_in_words(asked, a, short)) for row, a in zip(rows, found.answers, strict=True)]
+    print_table(columns, rows, triple)
     if found.trust is not None:
         print(f"\n{short(arguments.head or arguments.tail)} is new: {trust_in_words(found.trust)}")
     if arguments.explain:
@@ -104,3 +117,12 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print(f"\n{entity} is known: its vector was trained.")
     return 0
+
+
+def _link_in_words(asked: str, answer: Answer, short: Callable[[str], str]) -> str:
+    """The direct link between the asked entity and an answer, and how far it speaks for it."""
+    if answer.link is None:
+        return ""
+    relation, other = short(answer.link.relation), short(answer.entity)
+    ends = (asked, relation, other) if answer.link.direction == "out" else (other, relation, asked)
+    return f"{' '.join(ends)} ({answer.link.confidence:.0%})"

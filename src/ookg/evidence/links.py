@@ -145,6 +145,20 @@ class LinkEvidence:
         found = torch.zeros(len(queries) * num_known, device=device)
         return found.scatter_reduce_(0, place, values, "amax").view(len(queries), num_known)
 
+    def best_links(self, entity: int, asked: int, answers: IntArray) -> tuple[IntArray, FloatArray]:
+        """(answers,) the directed relation from the entity to each answer that speaks most for `asked`, a directed
+        relation too, and its confidence; -1 and 0 where none does.
+        """
+        links = Links.of(np.array([entity]), self.triples, self.rules.num_relations)
+        confidence = self.rules.confidence(links.link, np.full(len(links.link), asked))
+        found, sure = np.full(len(answers), -1), np.zeros(len(answers))
+        for place, answer in enumerate(answers.tolist()):
+            rows = np.flatnonzero((links.other == answer) & (confidence > 0))
+            if len(rows):
+                best = rows[np.argmax(confidence[rows])]
+                found[place], sure[place] = links.link[best], confidence[best]
+        return found, sure
+
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims,) the evidence for each claim (head, relation, tail); 0 over a relation that is not trained."""
         found = np.zeros(len(claims))
