@@ -271,12 +271,11 @@ class Model:
 
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0."""
-        chosen = self.checkpoint.newcomers
         method: Method = "combined" if combine else "refined" if refine else "closed form"
         can_refine = not isinstance(self.checkpoint.embedding.geometry, Projected)
         was_tried = refine or not combine or not can_refine  # "combined" was calibrated with fitted vectors
-        known = chosen is not None and was_tried
-        return trust_table(newcomers, chosen.calibration.get(method) if known and chosen else None, which)
+        calibrations = {} if self.checkpoint.newcomers is None else self.checkpoint.newcomers.calibration
+        return trust_table(newcomers, calibrations.get(method) if was_tried else None, which)
 
     def graph_evidence(self, given: Given) -> GraphEvidence:
         """What the training and given triples say beside the vectors."""
