@@ -11,21 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from ookg.datasets import load_dataset, published_sets
+from ookg.datasets.dataset import PARTS
+from ookg.datasets.encoded import EncodedDataset
 
 
 def pack(name: str, folder: Path) -> Path:
     """Known entities come first, then new ones; relations of train first, then the others."""
-    dataset = load_dataset(name)
-    entities = dataset.known_entities.extended(dataset.new_entities.labels)
-    relations = dataset.relations
-    parts = {part: getattr(dataset, part) for part in ("train", "valid", "aux", "test")}
-    for triples in parts.values():
-        relations = relations.extended(triples.relations.labels)
-    arrays = {part: triples.encoded(entities, relations).astype(np.int32) for part, triples in parts.items()}
-    for part, triples in parts.items():
-        if triples.truth is not None:
-            arrays[f"{part}_truth"] = triples.truth
-    sizes = [len(dataset.known_entities), len(entities), len(dataset.relations), len(relations)]
+    dataset = EncodedDataset.of(load_dataset(name))
+    arrays = {part: getattr(dataset, part).astype(np.int32) for part in PARTS}
+    truths = {"valid_truth": dataset.valid_truth, "test_truth": dataset.test_truth}
+    arrays |= {part: truth for part, truth in truths.items() if truth is not None}
+    sizes = [dataset.num_known, dataset.num_entities, dataset.num_trained, dataset.num_relations]
     path = folder / f"{name}.npz"
     np.savez_compressed(path, sizes=np.array(sizes), **arrays)
     return path
