@@ -3,6 +3,7 @@
 python benchmarks/baselines_step.py --dataset FB15k-Head-10 [--methods LAN,GNN-MEAN] [--device cuda] [--steps 200]
 
 The data set is looked up as `ookg datasets` does it. Prints milliseconds a step, seconds an epoch and a validation.
+On a GPU the kernels are first checked against the same loss and gradients step by step, and timed beside it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import time
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ookg.baselines import BASELINES, TrainedBaseline, published_settings
 from ookg.baselines.encoder import Encoder
+from ookg.baselines.objective import batch_loss
 from ookg.baselines.sampling import Batches
 from ookg.baselines.training import WARM_UP, CapturedStep, Step, fast_products
 from ookg.baselines.validation import validation_of
@@ -32,24 +35,53 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
+def check(encoder: Encoder, batch: Tensor) -> str:
+    """Compare the loss and the gradients by kernels with those step by step; both in full precision."""
+    found = []
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    for encoder.uses_kernels in (True, False):
+        loss = batch_loss(encoder, batch)
+        found.append([loss, *torch.autograd.grad(loss, list(encoder.parameters()))])
+    torch.set_float32_matmul_precision(before)
+    encoder.uses_kernels = True
+    apart = [float((mine - plain).norm() / plain.norm().clamp_min(1e-12)) for mine, plain in zip(*found, strict=True)]
+    if not max(apart) < 1e-4:
+        sys.exit(f"{encoder.settings.method}: kernels and plain PyTorch differ: {apart}")
+    return f"loss and gradients equal (relative difference at most {max(apart):.1e})"
+
+
+def seconds_a_step(encoder: Encoder, epoch: Tensor, steps: int) -> tuple[float, Tensor]:
+    """Of so many steps, and the last one's loss."""
+    device = encoder.device
+    step = CapturedStep(encoder, epoch.shape[1]) if device.type == "cuda" else Step(encoder)
+    for number in range(WARM_UP + 1):
+        step(epoch[number % len(epoch)])
+    wait(device)
+    begun = time.perf_counter()
+    for number in range(steps):
+        loss = step(epoch[number % len(epoch)])
+    wait(device)
+    return (time.perf_counter() - begun) / steps, loss
+
+
 def measure(dataset: EncodedDataset, method: str, device: torch.device, steps: int) -> None:
     settings = published_settings(method, dataset.task)
     encoder, batches = Encoder(dataset, settings, device), Batches(dataset, settings, device)
-    step = CapturedStep(encoder, batches.size) if device.type == "cuda" else Step(encoder)
     validate = validation_of(dataset, settings)
     wait(device)
     begun = time.perf_counter()
     epoch = batches.epoch(1)
     wait(device)
     drawn = time.perf_counter() - begun
-    for number in range(WARM_UP + 1):
-        step(epoch[number % batches.steps])
-    wait(device)
-    begun = time.perf_counter()
-    for number in range(steps):
-        loss = step(epoch[number % batches.steps])
-    wait(device)
-    each = (time.perf_counter() - begun) / steps
+    if encoder.joins_by_kernel or encoder.ranks_by_kernel:
+        checked = check(encoder, epoch[0])
+        plain = Encoder(dataset, settings, device)
+        plain.uses_kernels = False
+        slow, _ = seconds_a_step(plain, epoch, steps)
+        del plain
+        print(f"{dataset.name} {method:9} {checked}; step by step {1000 * slow:.3f} ms", flush=True)
+    each, loss = seconds_a_step(encoder, epoch, steps)
     validate(TrainedBaseline(encoder))
     begun = time.perf_counter()
     figure = validate(TrainedBaseline(encoder))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from ookg.baselines import neighbors as neighbors_module
 from ookg.baselines.aggregators import LogicAttention
 from ookg.baselines.neighbors import NeighborTable, implication
+from ookg.baselines.settings import OwnRelation
 from ookg.datasets.encoded import EncodedDataset
 
 # Known entities 0 to 3, new ones 4 to 6; relations 0 and 1 are trained, 2 is not: directed relations are 0 to 3.
@@ -78,13 +80,25 @@ def test_hiding_a_neighbor_moves_the_later_ones_up() -> None:
 
 def test_implication_by_hand() -> None:
     # Heads of 0: 0, 2, 3; of 1: 0, 2. Tails of 0: 0, 1, 2 (the self-loop counts here); of 1: 0, 3.
-    expected = [
-        [1, 2 / 3, 2 / 3, 2 / 3],
-        [1, 1, 1, 1 / 2],
-        [2 / 3, 2 / 3, 1, 1 / 3],
-        [1, 1 / 2, 1 / 2, 1],
-    ]
-    torch.testing.assert_close(implication(TINY), torch.tensor(expected))
+    counted = torch.tensor(
+        [
+            [1, 2 / 3, 2 / 3, 2 / 3],
+            [1, 1, 1, 1 / 2],
+            [2 / 3, 2 / 3, 1, 1 / 3],
+            [1, 1 / 2, 1 / 2, 1],
+        ]
+    )
+    torch.testing.assert_close(implication(TINY, "certain"), counted)
+    # The mean of a row of four, its own entry counted as 0: (0 + 2/3 + 2/3 + 2/3) / 4, ...
+    own = torch.tensor([1 / 2, 5 / 8, 5 / 12, 1 / 2])
+    torch.testing.assert_close(implication(TINY, "mean"), counted - torch.eye(4) + torch.diag(own))
+    assert torch.equal(implication(TINY), implication(TINY, "mean"))
+
+
+def test_a_relation_that_train_does_not_have_implies_nothing() -> None:
+    dataset = replace(TINY, num_trained=3)  # directed relations 2 and 5 occur nowhere in train
+    for own_relation in get_args(OwnRelation):
+        assert implication(dataset, own_relation)[[2, 5]].tolist() == [[0.0] * 6] * 2
 
 
 @pytest.mark.parametrize("at_once", [1, 1 << 24])
@@ -96,9 +110,20 @@ def test_logic_weights_by_hand(at_once: int, monkeypatch: pytest.MonkeyPatch) ->
     # 3: P(3 implies 1) = 1/2, P(0 implies 3) = 2/3, so 1/2 / (5/3).
     weights = LogicAttention(2, implies).logic(table.of_entities(torch.tensor([4])), torch.tensor([1]))
     torch.testing.assert_close(weights[0], torch.tensor([1 / 3, 0.3, 0.0]))
+    # Asked for 0, which it has: P(0 implies 0) = 1/2, the mean of its row, over 2. 3: P(3 implies 0) = 1, over 5/3.
+    weights = LogicAttention(2, implies).logic(table.of_entities(torch.tensor([4])), torch.tensor([0]))
+    torch.testing.assert_close(weights[0], torch.tensor([0.25, 0.6, 0.0]))
     # Entity 6 has relation 2 alone: nothing discounts it.
     weights = LogicAttention(2, implies).logic(table.of_entities(torch.tensor([6])), torch.tensor([0]))
     torch.testing.assert_close(weights[0], torch.tensor([2 / 3, 0.0, 0.0]))
+
+
+def test_discounts_do_not_depend_on_the_own_relation() -> None:
+    table = NeighborTable.of(TINY, 8)
+    certain, mean = (table.with_discounts(implication(TINY, own)).discount for own in get_args(OwnRelation))
+    assert certain is not None
+    assert mean is not None
+    assert torch.equal(certain, mean)
 
 
 def test_no_aux_is_no_neighbors() -> None:

@@ -16,7 +16,7 @@ from ookg.baselines.encoder import Encoder
 from ookg.baselines.neighbors import Neighbors
 from ookg.baselines.objective import batch_loss, objective
 from ookg.baselines.rows import projections, rows
-from ookg.baselines.sampling import Batches, predicted_sides
+from ookg.baselines.sampling import Batches, EntityPools, below_each, predicted_sides, side_odds
 from ookg.baselines.training import Step
 from ookg.baselines.transitions import Convolution, RelationLinear
 from ookg.datasets.dataset import Task
@@ -26,6 +26,7 @@ from ookg.evaluation.link_prediction import link_prediction
 from ookg.evaluation.queries import Queries, test_queries
 from ookg.evaluation.ranking import RankSummary
 from ookg.evaluation.thresholds import Thresholds
+from ookg.training.randomness import below, draws
 
 test_queries.__test__ = False  # type: ignore[attr-defined]
 
@@ -333,6 +334,96 @@ def test_the_predicted_side_is_replaced() -> None:
     assert set(Batches(tails_new, settings, "cpu").epoch(1)[:, :, 4].reshape(-1).tolist()) == {0}
 
 
+def test_each_draw_has_its_own_bound() -> None:
+    bits = draws(5, torch.arange(4000))
+    for bound in (1, 2, 7, (1 << 31) - 1):
+        assert torch.equal(below_each(bits, torch.full_like(bits, bound)), below(bits, bound))
+    mixed = below_each(bits, torch.arange(4000) % 3 + 1)
+    assert [sorted(set(mixed[n::3].tolist())) for n in range(3)] == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_pools_of_false_entities_by_hand() -> None:
+    train = np.array([[3, 0, 1], [0, 0, 1], [3, 0, 2], [2, 1, 3], [3, 0, 1]])
+    dataset = replace(random_dataset(), num_known=4, num_trained=2, train=train)
+
+    def members(false_entities: str) -> list[list[int]]:
+        pools = EntityPools.of(dataset, small_settings("LAN", false_entities=false_entities))
+        return [pools.entity[a : a + n].tolist() for a, n in zip(pools.start, pools.size, strict=True)]
+
+    assert members("relation") == [[0, 3], [2], [1, 2], [3]]  # heads of 0 and 1, tails of 0 and 1
+    assert members("any") == [[0, 1, 2, 3]] * 4
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_false_entities_of_the_relation(task: Task) -> None:
+    dataset = random_dataset(task)
+    dataset = replace(dataset, train=dataset.train[dataset.train[:, 0] % 3 != dataset.train[:, 2] % 5])
+    batches = Batches(dataset, small_settings("LAN", task, false_entities="relation"), "cpu")
+    drawn = torch.cat([batches.epoch(number) for number in range(150)]).reshape(-1, 5).tolist()
+    true = {tuple(triple) for triple in dataset.train.tolist()}
+    heads, tails = ({(r, e) for e, r in dataset.train[:, [end, 1]].tolist()} for end in (0, 2))
+    # Of each triple and end: whatever train has at that end of the relation and makes no true triple, nothing else.
+    expected = set()
+    for head, relation, tail in true:
+        on_head = {(head, relation, tail, e, 0) for r, e in heads if r == relation and (e, relation, tail) not in true}
+        on_tail = {(head, relation, tail, e, 1) for r, e in tails if r == relation and (head, relation, e) not in true}
+        expected |= on_tail if task == "link-prediction" else on_head | on_tail
+    seen = {tuple(row) for row in drawn}
+    assert seen <= expected
+    assert len(seen) > 0.9 * len(expected)
+
+
+def test_the_replaced_side_by_hand() -> None:
+    # Entity 0 has the tails 1, 2 and 3 (1 by two relations), entity 3 the heads 0 and 4.
+    train = np.array([[0, 0, 1], [0, 1, 1], [0, 0, 2], [0, 2, 3], [4, 0, 3]])
+    dataset = replace(random_dataset("triplet-classification"), train=train)
+    bernoulli = small_settings("LAN", "triplet-classification", sides="bernoulli")
+    assert side_odds(dataset, bernoulli).tolist() == [[1, 3], [1, 3], [1, 3], [2, 3], [2, 1]]
+    assert side_odds(dataset, bernoulli.changed({"sides": "even"})).tolist() == [[1, 1]] * 5
+    for_tails = bernoulli.changed({"task": "link-prediction"})  # the test triples ask for tails
+    assert side_odds(dataset, for_tails).tolist() == [[0, 1]] * 5
+    batches = Batches(dataset, bernoulli.changed({"batch": 5}), "cpu")
+    drawn = torch.cat([batches.epoch(number) for number in range(400)]).reshape(-1, 5)
+    shares = [float(drawn[(drawn[:, :3] == torch.tensor(row)).all(dim=1), 4].float().mean()) for row in train]
+    np.testing.assert_allclose(shares, [3 / 4, 3 / 4, 3 / 4, 3 / 5, 1 / 3], atol=0.08)
+
+
+def test_weight_decay_is_that_of_transition_and_aggregator() -> None:
+    dataset = random_dataset()
+    plain = Encoder(dataset, small_settings("LAN"))
+    decaying = Encoder(dataset, small_settings("LAN", weight_decay=0.5))
+    batch = Batches(dataset, plain.settings, "cpu").epoch(1)[0][:1]
+    before = {name: values.detach().clone() for name, values in plain.named_parameters()}
+    steps = Step(plain), Step(decaying)
+    for step in steps:
+        step(batch)
+    touched = set(batch[0, [0, 2, 3]].tolist())
+    for entity in tuple(touched):
+        touched |= set(plain.table.entity[entity][: int(plain.table.count[entity])].tolist())
+    still = [entity for entity in range(24) if entity not in touched]
+    assert len(still) > 3
+    assert torch.equal(decaying.entities[still], before["entities"][still])
+    assert not torch.equal(decaying.entities, before["entities"])
+    others = [r for r in range(3) if r != int(batch[0, 1])]
+    assert torch.equal(decaying.relations[others], before["relations"][others])
+    for name, values in before.items():  # Adam's first moment is a tenth of the gradient
+        without, with_decay = (
+            step.optimizer.state[step.encoder.get_parameter(name)]["exp_avg"] / 0.1 for step in steps
+        )
+        decay = 0.0 if name in ("entities", "relations") else 0.5
+        torch.testing.assert_close(with_decay, without + decay * values)
+
+
+def test_the_step_groups_hold_every_parameter_once() -> None:
+    for method in BASELINES:
+        encoder = Encoder(random_dataset(), small_settings(method, weight_decay=0.5))
+        groups = Step(encoder).optimizer.param_groups
+        assert [group["weight_decay"] for group in groups] == [0.0, 0.5]
+        assert {id(values) for values in groups[0]["params"]} == {id(encoder.entities), id(encoder.relations)}
+        held = [id(values) for group in groups for values in group["params"]]
+        assert sorted(held) == sorted(id(values) for values in encoder.parameters())
+
+
 @pytest.mark.parametrize("method", BASELINES)
 def test_loss_decreases(method: str) -> None:
     dataset = random_dataset()
@@ -362,7 +453,7 @@ def test_a_pattern_is_learned_for_link_prediction(method: str) -> None:
 def test_a_pattern_is_learned_for_classification(method: str) -> None:
     dataset = patterned_dataset("triplet-classification")
     settings = published_settings(method, "triplet-classification").changed(
-        {"dim": 16, "batch": 40, "lr": 0.02, "epochs": 20, "validate_every": 10, "patience": 0, "margin": 20.0}
+        {"dim": 16, "batch": 40, "lr": 0.02, "epochs": 40, "validate_every": 10, "patience": 0, "margin": 20.0}
     )
     baseline = train_baseline(dataset, settings)
     assert dataset.valid_truth is not None
@@ -416,6 +507,24 @@ def test_scores_by_their_definition(method: str) -> None:
         vectors = [slow_vector(encoder, 24, 1), encoder.relations[1], slow_vector(encoder, 6, 3 + 1)]
         h, r, t = (functional.normalize(vector, dim=0) for vector in vectors)
     assert found[0] == pytest.approx(-float((h + r - t).abs().sum()), rel=1e-4)
+
+
+@pytest.mark.parametrize("asks_tail", [True, False])
+def test_squared_distances_by_their_definition(asks_tail: bool) -> None:
+    task: Task = "triplet-classification"
+    encoder = shaken(Encoder(random_dataset(task), small_settings("GNN-MEAN", task)))
+    baseline = TrainedBaseline(encoder)
+    entity, other = np.full(24, 24), np.arange(24)
+    head, tail = (entity, other) if asks_tail else (other, entity)
+    with torch.no_grad():
+        gaps = [
+            slow_vector(encoder, h, 1) + torch.tanh(encoder.relations[1]) - slow_vector(encoder, t, 3 + 1)
+            for h, t in zip(head.tolist(), tail.tolist(), strict=True)
+        ]
+    expected = [-float(gap.square().sum()) for gap in gaps]
+    np.testing.assert_allclose(baseline.scores(np.stack([head, entity * 0 + 1, tail], axis=1)), expected, rtol=1e-4)
+    queries = Queries(entity[:1], np.array([1]), other[:1], np.array([asks_tail]))
+    np.testing.assert_allclose(baseline.answer_scores(queries)[0].numpy(), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("method", BASELINES)
@@ -479,6 +588,10 @@ def test_training_without_validation_reports_every_epoch() -> None:
         ({"margin": -1.0}, "margin -1.0; it must be a number above 0"),
         ({"weight_decay": -1.0}, "weight_decay -1.0; it must be 0 or more"),
         ({"distance": "cosine"}, "distance 'cosine'; choose"),
+        ({"false_entities": "all"}, "false_entities 'all'; choose any or relation"),
+        ({"sides": "odd"}, "sides 'odd'; choose even or bernoulli"),
+        ({"own_relation": "one"}, "own_relation 'one'; choose certain or mean"),
+        ({"sides": 2}, "setting sides is 2; it must be of type str"),
         ({"dimension": 3}, "unknown setting 'dimension'"),
         ({"validate_every": 0}, "patience without validate_every"),
         ({"seed": 1 << 63}, "it must be below 2"),
@@ -494,9 +607,17 @@ def test_published_settings() -> None:
     assert (lan.dim, lan.max_neighbors, lan.margin, lan.batch, lan.lr, lan.epochs) == (100, 64, 1.0, 1024, 1e-3, 1000)
     assert lan.to_dict()["method"] == "LAN"
     assert BaselineSettings(**lan.to_dict()) == lan
+    assert (lan.false_entities, lan.sides, lan.own_relation, lan.weight_decay) == ("any", "even", "mean", 0.0)
     mean = published_settings("GNN-MEAN", "triplet-classification")
     assert (mean.dim, mean.transition, mean.objective, mean.raw_term) == (200, "linear", "absolute", False)
-    assert published_settings("LAN", "triplet-classification").weight_decay == 1e-3
+    assert (mean.distance, mean.margin, mean.max_neighbors, mean.epochs) == ("squared", 300.0, 64, 100)
+    assert (mean.false_entities, mean.sides, mean.weight_decay) == ("relation", "bernoulli", 0.0)
+    classifying = published_settings("LAN", "triplet-classification")
+    assert (classifying.weight_decay, classifying.margin, classifying.epochs) == (1e-3, 300.0, 500)
+    assert classifying.max_neighbors == 64
+    lstm = published_settings("GNN-LSTM", "triplet-classification")
+    assert lstm == replace(classifying, method="GNN-LSTM")
+    assert lstm.changed({"transition": "linear"}).transition == "linear"
     with pytest.raises(InputError, match="unknown baseline 'TransE'"):
         published_settings("TransE", "link-prediction")
     with pytest.raises(InputError, match="task 'ranking'; choose"):

@@ -151,8 +151,8 @@ def test_queries_ask_for_the_end_opposite_the_new_one() -> None:
 def test_thresholds_by_hand() -> None:
     scores = np.array([-1.0, -2.0, -3.0, -4.0])
     assert best_threshold(scores, np.array([True, True, False, False])) == -2.5
-    assert best_threshold(scores, np.array([True, True, True, True])) < -4
-    assert best_threshold(scores, np.array([False, False, False, False])) > -1
+    assert best_threshold(scores, np.array([True, True, True, True])) == -5  # one gap below the lowest
+    assert best_threshold(scores, np.array([False, False, False, False])) == 0  # one gap above the highest
     # Equal scores cannot be told apart: the threshold lies between distinct ones.
     assert best_threshold(np.array([-1.0, -1.0, -1.0, -2.0]), np.array([True, False, True, False])) == -1.5
     relations, truth = np.array([0, 0, 2, 2]), np.array([True, False, True, False])
@@ -162,16 +162,32 @@ def test_thresholds_by_hand() -> None:
     assert found.of(np.array([2, 0, 1, -1])).tolist() == [-3.5, -1.5, found.overall, found.overall]
 
 
+def test_of_equally_good_thresholds_the_highest() -> None:
+    scores = np.array([-1.0, -2.0, -3.0, -4.0])
+    # The cuts at -1.5 and -3.5 are right for three each, the others for two.
+    assert best_threshold(scores, np.array([True, False, True, False])) == -1.5
+    # The cuts at -5, -2.5 and 0 are right for two each, the others for one.
+    assert best_threshold(scores, np.array([False, True, False, True])) == 0
+    # Nothing tells the claims apart: accepting none is as good as accepting all.
+    assert best_threshold(np.array([-2.0, -2.0]), np.array([True, False])) == -1
+    # Accepting all is better than any other cut.
+    assert best_threshold(np.array([-1.0, -2.0, -2.0]), np.array([False, True, True])) == -3
+
+
 @given(st.lists(st.tuples(st.integers(-6, 6), st.booleans()), min_size=1, max_size=25))
 @settings(max_examples=150, deadline=None)
-def test_no_threshold_is_better_than_the_one_found(claims: list[tuple[int, bool]]) -> None:
+def test_no_threshold_is_better_and_no_higher_one_as_good(claims: list[tuple[int, bool]]) -> None:
     scores = np.array([float(score) for score, _ in claims])
     truth = np.array([label for _, label in claims])
 
     def right(threshold: float) -> int:
         return int(((scores >= threshold) == truth).sum())
 
-    assert right(best_threshold(scores, truth)) == max(right(t) for t in np.arange(-7, 8, 0.25))
+    found = best_threshold(scores, truth)
+    assert right(found) == max(right(t) for t in np.arange(-7, 8, 0.25))
+    # A higher one that takes other claims in is worse.
+    higher = [score + 0.5 for score in scores if score >= found]
+    assert all(right(t) < right(found) for t in higher)
 
 
 def test_answer_index_build() -> None:

@@ -24,14 +24,15 @@ from ookg.newcomers.support import BoolArray
 from ookg.reproduction import Places, Selection, efficiency, measuring, reproduce
 from ookg.reproduction.cache import ModelCache, TrainedModel
 from ookg.reproduction.measuring import figures_of
-from ookg.reproduction.methods import INV_TRANSE, METHODS, Context, Method, Variant
+from ookg.reproduction.methods import INV_ROTATE, INV_TRANSE, METHODS, Context, Method, Variant
+from ookg.reproduction.methods.inverse import SECONDS
 from ookg.reproduction.methods.method import BOTH_TASKS
 from ookg.reproduction.plan import TABLES
 from ookg.reproduction.results import Run
 from ookg.statistics import FloatArray, IntArray
 from ookg.training.settings import PRESETS
 
-RANKS, CLAIMS = "FB15k-Head-10", "WN11-Head-1000"
+RANKS, CLAIMS, BOTH = "FB15k-Head-10", "WN11-Head-1000", "WN11-Both-1000"
 Command = Callable[..., str]
 
 
@@ -248,6 +249,20 @@ def test_other_settings_are_refused_before_any_training(
     (Path(places.out) / RANKS / "InvTransE" / "seed-1.json").write_text(json.dumps(reproduced))
     line = command("--from-results", "--table", "link-prediction", code=2)
     assert "made with other settings than" in line
+
+
+def test_settings_are_the_presets_but_for_transe_on_the_both_sets() -> None:
+    for method, dataset in ((INV_TRANSE, "WN11-Head-1000"), (INV_TRANSE, "WN11-Tail-5000"), (INV_ROTATE, BOTH)):
+        found = method.training(dataset, 0)
+        assert (found.lr, found.steps, found.drop_steps) == (1e-3, 20_000, (10_000,))
+        assert method.rough_seconds(dataset, on_gpu=True) == SECONDS["wn11", method.model][0]
+    found = INV_TRANSE.training(BOTH, 3)
+    assert (found.lr, found.steps, found.drop_steps) == (1e-2, 30_000, (10_000, 20_000))
+    assert [found.rate(step) for step in (9_999, 10_000, 20_000)] == pytest.approx([1e-2, 1e-3, 1e-4])
+    assert INV_TRANSE.rough_seconds(BOTH, on_gpu=False) == 1.5 * SECONDS["wn11", "transe"][1]
+    others = {"model": "transe", "seed": 3, "placeholder_entities": 38_194 - 36_277}
+    schedule = {"lr": found.lr, "steps": found.steps, "lr_drops": found.lr_drops}
+    assert found == PRESETS["wn11"].changed(others | schedule)  # all else is the preset's
 
 
 def test_a_setting_that_did_not_exist_then_has_its_default(command: Command, places: Places) -> None:

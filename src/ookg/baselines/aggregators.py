@@ -17,9 +17,11 @@ class Aggregator(nn.Module, ABC):
     """Joins (entities, K, d) transitions into (entities, d) vectors.
 
     query_aware: whether the vector depends on the relation that is asked for
+    fuses: whether `join_projections` is there
     """
 
     query_aware = False
+    fuses = False
 
     def keys(self, transitions: Tensor) -> Tensor:
         """What of the work does not depend on the query."""
@@ -33,13 +35,25 @@ class Aggregator(nn.Module, ABC):
         """(entities, d)."""
         return self.join(transitions, self.keys(transitions), neighbors, query)
 
+    def join_projections(self, entities: Tensor, normals: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """The same from the tables of `projections`, in one kernel on a GPU."""
+        raise NotImplementedError
+
 
 class Mean(Aggregator):
     """The mean of the transitions."""
 
+    fuses = True
+
     def join(self, transitions: Tensor, keys: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
         """The mean over what is not padding."""
         return weighted_sum(neighbors.mean_weights, transitions)
+
+    def join_projections(self, entities: Tensor, normals: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """The mean of the projections."""
+        from ookg.kernels.gpu_neighbors import averaged
+
+        return averaged((neighbors.entity, neighbors.relation, neighbors.count), entities, normals)
 
 
 class Lstm(Aggregator):
@@ -63,6 +77,7 @@ class LogicAttention(Aggregator):
     """
 
     query_aware = True
+    fuses = True
 
     implies: Tensor
 
@@ -84,6 +99,20 @@ class LogicAttention(Aggregator):
         asked = self.of_query(rows(self.queries, query))  # (entities, d)
         network = attention((keys + asked[:, None]).tanh_() @ self.readout, neighbors.real)
         return weighted_sum(network + self.logic(neighbors, query), transitions)
+
+    def join_projections(self, entities: Tensor, normals: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
+        """W is applied to the tables, as a projection is a sum of their rows."""
+        from ookg.kernels.gpu_neighbors import Question, attended
+
+        assert neighbors.discount is not None  # LAN's table has them
+        return attended(
+            (neighbors.entity, neighbors.relation, neighbors.count),
+            Question(query, self.implies, neighbors.discount),
+            (entities, normals),
+            (self.of_transition(entities), self.of_transition(normals)),
+            self.of_query(rows(self.queries, query)),
+            self.readout.squeeze(1),
+        )
 
     def logic(self, neighbors: Neighbors, query: Tensor) -> Tensor:
         """(entities, K) the weights by logic; 0 in padding."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -27,6 +29,7 @@ class Encoder(nn.Module):
     """Input vectors of the known entities, a transition, an aggregator, and the relations of the score.
 
     Directed relations: r as seen from a head, R + r as seen from a tail.
+    uses_kernels: whether the GPU's kernels are used where there are some; if not, it computes the same step by step
     """
 
     def __init__(self, dataset: EncodedDataset, settings: BaselineSettings, device: torch.device | str = "cpu") -> None:
@@ -37,7 +40,7 @@ class Encoder(nn.Module):
         self.table = NeighborTable.of(dataset, settings.max_neighbors).to(device)
         self.aggregator: Aggregator = Mean()  # of GNN-MEAN and ConvLayer
         if settings.method == "LAN":
-            implies = implication(dataset)
+            implies = implication(dataset, settings.own_relation)
             self.table = self.table.with_discounts(implies.to(device))
             self.aggregator = LogicAttention(dim, implies)
         elif settings.method == "GNN-LSTM":
@@ -49,6 +52,7 @@ class Encoder(nn.Module):
         self.transition: TransitionLayer = LAYERS[settings.transition](dim, num_directed)
         self._initialize()
         self.to(device)
+        self.uses_kernels = self.device.type == "cuda"
 
     def _initialize(self) -> None:
         """Xavier's uniform values for all matrices, zeros for biases; the same on every device."""
@@ -74,25 +78,54 @@ class Encoder(nn.Module):
         """Whether vectors depend on the relation that is asked for."""
         return self.aggregator.query_aware
 
+    @property
+    def joins_by_kernel(self) -> bool:
+        """Whether vectors come from one kernel: projections, joined by an aggregator that can do so."""
+        return self.uses_kernels and self.aggregator.fuses and isinstance(self.transition, Projection)
+
+    @property
+    def ranks_by_kernel(self) -> bool:
+        """Whether losses come from one kernel."""
+        settings = self.settings
+        return self.uses_kernels and (settings.distance, settings.objective) == ("l1-normalized", "ranking")
+
     def forward(self, neighbors: Neighbors, query: Tensor) -> Tensor:
         """(entities, d) vectors of entities with these neighbours; query: (entities,) directed relations."""
+        if self.joins_by_kernel:
+            assert isinstance(self.transition, Projection)
+            return self.aggregator.join_projections(self.entities, self.transition.unit_normals(), neighbors, query)
         found: Tensor = self.aggregator(self.transition(self.entities, neighbors), neighbors, query)
         return found
+
+    def by_query(self, neighbors: Neighbors) -> Callable[[int], Tensor]:
+        """A function from a directed relation to the vectors of entities with these neighbours, asked from it.
+
+        What does not depend on the question is done once, but on a GPU, where doing it again is faster.
+        """
+        size, device = len(neighbors.entity), self.device
+        if self.joins_by_kernel:
+            return lambda query: self(neighbors, torch.full((size,), query, device=device))
+        transitions = self.transition(self.entities, neighbors)
+        keys = self.aggregator.keys(transitions)
+        return lambda query: self.aggregator.join(
+            transitions, keys, neighbors, torch.full((size,), query, device=device)
+        )
 
     def raw(self, entities: Tensor) -> Tensor:
         """The input vectors of known entities."""
         return rows(self.entities, entities)
 
     def relation_vectors(self, relations: Tensor) -> Tensor:
-        """The vectors of relations in the score, scaled as the distance wants them."""
-        return self.scaled(rows(self.relations, relations))
+        """The vectors of relations in the score, as the distance adds them: tanh(r) for "squared", else scaled."""
+        vectors = rows(self.relations, relations)
+        return torch.tanh(vectors) if self.settings.distance == "squared" else self.scaled(vectors)
 
     def scaled(self, vectors: Tensor) -> Tensor:
         """Vectors as the distance compares them: at length 1 for "l1-normalized"."""
         return functional.normalize(vectors, dim=-1) if self.settings.distance == "l1-normalized" else vectors
 
     def distance(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """(triples,) of scaled (triples, d) vectors."""
+        """(triples,) of (triples, d) vectors: scaled ends, and relations as `relation_vectors` gives them."""
         gap = head + relation - tail
         return gap.square().sum(dim=-1) if self.settings.distance == "squared" else gap.abs().sum(dim=-1)
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.baselines.settings import OwnRelation
 from ookg.datasets.encoded import EncodedDataset
 from ookg.statistics import IntArray, directed_cooccurrence
 
@@ -27,6 +28,11 @@ class Neighbors:
     entity: Tensor
     real: Tensor
     discount: Tensor | None = None
+
+    @property
+    def count(self) -> Tensor:
+        """(entities,) how many are not padding."""
+        return self.real.sum(dim=1)
 
     @property
     def mean_weights(self) -> Tensor:
@@ -124,11 +130,18 @@ class NeighborTable:
         return Neighbors(whole.relation.gather(1, source), whole.entity.gather(1, source), real, discount)
 
 
-def implication(dataset: EncodedDataset) -> Tensor:
-    """(2R, 2R) P(a implies b): the share of the entities having directed relation a that have b, on train."""
+def implication(dataset: EncodedDataset, own_relation: OwnRelation = "mean") -> Tensor:
+    """(2R, 2R) P(a implies b): the share of the entities having directed relation a that have b, on train.
+
+    own_relation: what P(a implies a) is; "certain": 1 as counted, "mean": the mean over all b of P(a implies b), its
+        own counted as 0, so that neighbours over the relation asked for do not outweigh all others
+    """
     together = directed_cooccurrence(dataset.train, dataset.num_known, dataset.num_trained).toarray()
-    having = np.maximum(np.diagonal(together), 1)
-    return torch.from_numpy(together / having[:, None]).to(torch.float32)
+    shares = together / np.maximum(np.diagonal(together), 1)[:, None]
+    if own_relation == "mean":
+        np.fill_diagonal(shares, 0.0)
+        np.fill_diagonal(shares, shares.mean(axis=1))
+    return torch.from_numpy(shares).to(torch.float32)
 
 
 def _edges(dataset: EncodedDataset) -> IntArray:

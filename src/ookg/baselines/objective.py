@@ -26,20 +26,23 @@ def batch_loss(encoder: Encoder, batch: Tensor) -> Tensor:
     else:
         neighbors = encoder.table.of_entities(entities)
     usable = neighbors.real[:, 0].view(3, -1).all(dim=0).to(torch.float32)  # (batch,)
-    vectors = encoder.relation_vectors(relation)
-    losses = _losses(encoder, encoder(neighbors, query), vectors, on_tail)
+    losses = _losses(encoder, encoder(neighbors, query), relation, on_tail)
     loss = (losses * usable).sum() / usable.sum().clamp_min(1.0)
     if settings.raw_term:
-        loss = loss + _losses(encoder, encoder.raw(entities), vectors, on_tail).mean()
+        loss = loss + _losses(encoder, encoder.raw(entities), relation, on_tail).mean()
     return loss
 
 
 def _losses(encoder: Encoder, entities: Tensor, relation: Tensor, on_tail: Tensor) -> Tensor:
     """(batch,) from unscaled vectors of heads, tails and false entities, one below the other."""
+    if encoder.ranks_by_kernel:
+        from ookg.kernels.gpu_neighbors import ranking_losses
+
+        return ranking_losses(entities, encoder.relations, relation, on_tail, encoder.settings.margin)
     head, tail, false = encoder.scaled(entities).chunk(3)
-    replaces = on_tail[:, None]
-    true_distance = encoder.distance(head, relation, tail)
-    false_distance = encoder.distance(torch.where(replaces, head, false), relation, torch.where(replaces, false, tail))
+    replaces, vectors = on_tail[:, None], encoder.relation_vectors(relation)
+    true_distance = encoder.distance(head, vectors, tail)
+    false_distance = encoder.distance(torch.where(replaces, head, false), vectors, torch.where(replaces, false, tail))
     return objective(encoder.settings, true_distance, false_distance)
 
 

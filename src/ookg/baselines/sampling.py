@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from ookg.baselines.settings import BaselineSettings
 from ookg.datasets.encoded import EncodedDataset
 from ookg.evaluation.queries import test_queries
-from ookg.training.randomness import below, draws, permutation, stream
+from ookg.statistics import IntArray
+from ookg.training.randomness import draws, permutation, stream
 
 ORDER, SIDE, FALSE = 2, 3, 4  # streams; 1 is that of the initial values
-ATTEMPTS = 4  # to draw a false entity that does not make a true triple
+ATTEMPTS = 8  # to draw a false entity that does not make a true triple
 
 
 class Batches:
@@ -19,9 +23,10 @@ class Batches:
 
     def __init__(self, dataset: EncodedDataset, settings: BaselineSettings, device: torch.device | str) -> None:
         self.seed, self.num_known = settings.seed, dataset.num_known
-        self.sides = predicted_sides(dataset, settings)
-        self.triples = torch.from_numpy(dataset.train).to(device)
         self.num_relations = dataset.num_trained
+        self.triples = torch.from_numpy(dataset.train).to(device)
+        self.odds = torch.from_numpy(side_odds(dataset, settings)).to(device)
+        self.pools = EntityPools.of(dataset, settings).to(device)
         self.true_keys = self._keys(*self.triples.unbind(dim=1)).sort().values
         self.size = min(settings.batch, len(self.triples))
         self.steps = len(self.triples) // self.size
@@ -32,27 +37,72 @@ class Batches:
         The triples that do not fill a last batch are left out; they are others in each epoch.
         """
         device, size = self.triples.device, self.steps * self.size
-        order = permutation(stream(self.seed, ORDER, number), len(self.triples), device)
-        head, relation, tail = self.triples[order[:size]].unbind(dim=1)
+        order = permutation(stream(self.seed, ORDER, number), len(self.triples), device)[:size]
+        head, relation, tail = self.triples[order].unbind(dim=1)
+        for_head, for_tail = self.odds[order].unbind(dim=1)
         places = torch.arange(size, device=device)
-        if len(self.sides) == 1:
-            replaces_tail = torch.full_like(head, int(self.sides[0]))
-        else:
-            replaces_tail = below(draws(stream(self.seed, SIDE, number), places), 2)
+        side = below_each(draws(stream(self.seed, SIDE, number), places), for_head + for_tail)
+        on_tail = side >= for_head
+        pool = relation + self.num_relations * on_tail
         false = torch.zeros_like(head)
-        again = torch.ones_like(head, dtype=torch.bool)
+        again = torch.ones_like(on_tail)
         for attempt in range(ATTEMPTS):
-            drawn = below(draws(stream(self.seed, FALSE, number, attempt), places), self.num_known)
+            drawn = self.pools.draw(draws(stream(self.seed, FALSE, number, attempt), places), pool)
             false = torch.where(again, drawn, false)
-            keys = self._keys(
-                torch.where(replaces_tail > 0, head, false), relation, torch.where(replaces_tail > 0, false, tail)
-            )
+            keys = self._keys(torch.where(on_tail, head, false), relation, torch.where(on_tail, false, tail))
             place = torch.searchsorted(self.true_keys, keys).clamp_max(len(self.true_keys) - 1)
             again = self.true_keys[place] == keys
-        return torch.stack([head, relation, tail, false, replaces_tail], dim=1).view(self.steps, self.size, 5)
+        columns = [head, relation, tail, false, on_tail.to(torch.int64)]
+        return torch.stack(columns, dim=1).view(self.steps, self.size, 5)
 
     def _keys(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         return (head * self.num_relations + relation) * self.num_known + tail
+
+
+@dataclass(frozen=True, eq=False)
+class EntityPools:
+    """What false entities are drawn from: pool r replaces heads of relation r, pool R + r tails.
+
+    entity: the members of all pools, one pool after the other; start, size: (2R,) where each is
+    """
+
+    entity: Tensor
+    start: Tensor
+    size: Tensor
+
+    @classmethod
+    def of(cls, dataset: EncodedDataset, settings: BaselineSettings) -> EntityPools:
+        """All known entities in each pool for "any", for "relation" those that train has at that end of it."""
+        num_pools = 2 * dataset.num_trained
+        if settings.false_entities == "any":
+            first = torch.zeros(num_pools, dtype=torch.int64)
+            return cls(torch.arange(dataset.num_known), first, torch.full_like(first, dataset.num_known))
+        head, relation, tail = dataset.train.T
+        pool, entity = np.concatenate([relation, relation + dataset.num_trained]), np.concatenate([head, tail])
+        members = np.unique(pool * dataset.num_known + entity)  # by pool, then by entity
+        size = np.bincount(members // dataset.num_known, minlength=num_pools)
+        flat = members % dataset.num_known, np.cumsum(size) - size, size
+        return cls(*(torch.from_numpy(values) for values in flat))
+
+    def to(self, device: torch.device | str) -> EntityPools:
+        """The pools on another device."""
+        return EntityPools(self.entity.to(device), self.start.to(device), self.size.to(device))
+
+    def draw(self, bits: Tensor, pool: Tensor) -> Tensor:
+        """(draws,) members of some pools that are not empty, by random bits."""
+        return self.entity[self.start[pool] + below_each(bits, self.size[pool])]
+
+
+def side_odds(dataset: EncodedDataset, settings: BaselineSettings) -> IntArray:
+    """(triples, 2) how often, in proportion, the head and the tail of each training triple are replaced."""
+    predicted = predicted_sides(dataset, settings)
+    if len(predicted) == 1 or settings.sides == "even":
+        odds = [int(False in predicted), int(True in predicted)]
+        return np.tile(np.array(odds, dtype=np.int64), (len(dataset.train), 1))
+    head, _, tail = dataset.train.T
+    pairs = np.unique(dataset.train[:, [0, 2]], axis=0)  # whatever the relation
+    tails_of_head, heads_of_tail = (np.bincount(ends, minlength=dataset.num_known) for ends in pairs.T)
+    return np.stack([heads_of_tail[tail], tails_of_head[head]], axis=1)
 
 
 def predicted_sides(dataset: EncodedDataset, settings: BaselineSettings) -> tuple[bool, ...]:
@@ -63,3 +113,9 @@ def predicted_sides(dataset: EncodedDataset, settings: BaselineSettings) -> tupl
     if asks_tail.all():
         return (True,)
     return (True, False) if asks_tail.any() else (False,)
+
+
+def below_each(bits: Tensor, bounds: Tensor) -> Tensor:
+    """Uniform numbers in [0, bound) from random bits, each with its own bound below 2³¹."""
+    upper = (bits >> 32) & 0xFFFFFFFF  # the sign fills up a shift, the mask takes it away
+    return (upper * bounds) >> 32

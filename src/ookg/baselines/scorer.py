@@ -76,12 +76,9 @@ class TrainedBaseline(Scorer):
         scores = torch.empty(len(queries), self.num_known, device=points.device)
         for start in range(0, self.num_known, self._entities_at_once):
             candidates = torch.arange(start, min(start + self._entities_at_once, self.num_known), device=points.device)
-            neighbors = encoder.table.of_entities(candidates)
-            transitions = encoder.transition(encoder.entities, neighbors)
-            keys = encoder.aggregator.keys(transitions)
+            vectors_for = encoder.by_query(encoder.table.of_entities(candidates))
             for query, rows in zip(asked.tolist(), members, strict=True):
-                vectors = encoder.aggregator.join(transitions, keys, neighbors, torch.full_like(candidates, query))
-                distances = encoder.distances(points[rows], encoder.scaled(vectors))
+                distances = encoder.distances(points[rows], encoder.scaled(vectors_for(query)))
                 scores[rows, start : start + len(candidates)] = -distances
         return scores
 

@@ -14,6 +14,19 @@ BASELINES: tuple[str, ...] = ("GNN-LSTM", "GNN-MEAN", "LAN", "ConvLayer", "FCLEn
 Objective = Literal["ranking", "absolute"]
 Transition = Literal["projection", "linear", "convolution", "dense"]
 Distance = Literal["l1", "l1-normalized", "squared"]
+FalseEntities = Literal["any", "relation"]
+Sides = Literal["even", "bernoulli"]
+OwnRelation = Literal["certain", "mean"]
+
+# What the settings that are one of a few words can be.
+CHOICES: dict[str, Any] = {
+    "task": Task,
+    "objective": Objective,
+    "distance": Distance,
+    "false_entities": FalseEntities,
+    "sides": Sides,
+    "own_relation": OwnRelation,
+}
 
 # Which transitions each method is defined with.
 TRANSITIONS: dict[str, tuple[Transition, ...]] = {
@@ -33,11 +46,17 @@ class BaselineSettings:
     transition: what becomes of a neighbour before the aggregation; "projection" and "linear" are open to the GNNs
     dim: coordinates of an entity; max_neighbors: K, the first so many neighbours of an entity count
     distance: D of a triple: "l1" is ‖h + r - t‖₁, "l1-normalized" the same with h, r, t scaled to length 1,
-        "squared" is ‖h + r - t‖₂²
+        "squared" is ‖h + tanh(r) - t‖₂²
     objective: "ranking" is max(0, γ + D - D'), "absolute" is D + max(0, γ - D'), D' the distance of a false triple
     margin: γ; raw_term: add the same objective on the entities' own input vectors
     hide_target: training on (h, r, t), leave neighbour (r, t) out of h, and (r⁻¹, h) out of t, as in testing
-    lr, weight_decay: Adam's; weight_decay · parameter is added to the gradient
+    false_entities: what a false entity is drawn from: "any" known one, or those that train has at that end of the
+        "relation"
+    sides: which end it replaces where either may be: "even" odds, or "bernoulli", the head with probability
+        heads(t) / (tails(h) + heads(t)), the distinct heads of t and tails of h in train over all relations
+    own_relation: P(a implies a) in LAN's logic weights: "certain", which is 1, or the "mean" over all directed
+        relations b of P(a implies b), a itself counted as 0
+    lr: Adam's; weight_decay: λ, λ/2 · ‖x‖² of the parameters x of transition and aggregator is added to the objective
     batch: true triples a step; epochs: at most so many passes over train
     validate_every: epochs between validations, 0 for none
     patience: stop after so many validations without a new best, 0 to go on to the end; the best state is kept
@@ -53,6 +72,9 @@ class BaselineSettings:
     margin: float = 1.0
     raw_term: bool = True
     hide_target: bool = True
+    false_entities: FalseEntities = "any"
+    sides: Sides = "even"
+    own_relation: OwnRelation = "mean"
     lr: float = 1e-3
     weight_decay: float = 0.0
     batch: int = 1024
@@ -66,7 +88,7 @@ class BaselineSettings:
         allowed = TRANSITIONS[self.method]
         if self.transition not in allowed:
             raise InputError(f"transition {self.transition!r} of {self.method}; choose {' or '.join(allowed)}")
-        for name, kind in (("task", Task), ("objective", Objective), ("distance", Distance)):
+        for name, kind in CHOICES.items():
             if getattr(self, name) not in get_args(kind):
                 raise InputError(f"{name} {getattr(self, name)!r}; choose {' or '.join(get_args(kind))}")
         for name in ("dim", "max_neighbors", "batch", "epochs"):
@@ -106,11 +128,21 @@ def published_settings(method: str, task: Task) -> BaselineSettings:
     transition = TRANSITIONS[method][0]
     if task == "link-prediction":
         return BaselineSettings(method, task, transition)
-    classification = BaselineSettings(method, task, transition, max_neighbors=32, epochs=500, margin=300.0)
-    if method in ("GNN-LSTM", "GNN-MEAN"):  # their own code; the margins are chosen on valid
-        own = {"transition": "linear", "dim": 200, "distance": "l1", "objective": "absolute", "raw_term": False}
-        return classification.changed(own | {"margin": 100.0 if method == "GNN-MEAN" else 30.0})
-    return classification.changed({"weight_decay": 1e-3})
+    if method == "GNN-MEAN":  # its own code; all others are in LAN's frame
+        return BaselineSettings(
+            method,
+            task,
+            transition="linear",
+            dim=200,
+            distance="squared",
+            objective="absolute",
+            margin=300.0,
+            raw_term=False,
+            false_entities="relation",
+            sides="bernoulli",
+            epochs=100,
+        )
+    return BaselineSettings(method, task, transition, margin=300.0, weight_decay=1e-3, epochs=500)
 
 
 def _check_method(method: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
 from ookg.progress import Reporter
 
+# The parts of an encoder whose parameters decay: with Adam, a decay of the tables of entities and relations would move
+# the rows that a batch does not touch, too.
+DECAYING = ("transition.", "aggregator.")
 # Steps that are taken one by one before the step is captured: libraries allocate in the first ones.
 WARM_UP = 3
 
@@ -57,10 +61,16 @@ class Step:
     def __init__(self, encoder: Encoder) -> None:
         self.encoder, settings = encoder, encoder.settings
         self.parameters = list(encoder.parameters())
+        named = list(encoder.named_parameters())
+        groups: list[dict[str, Any]] = [
+            {"params": [values for name, values in named if not name.startswith(DECAYING)]},
+            {
+                "params": [values for name, values in named if name.startswith(DECAYING)],
+                "weight_decay": settings.weight_decay,
+            },
+        ]
         on_gpu = encoder.device.type == "cuda"
-        self.optimizer = torch.optim.Adam(
-            self.parameters, settings.lr, weight_decay=settings.weight_decay, capturable=on_gpu, fused=on_gpu or None
-        )
+        self.optimizer = torch.optim.Adam(groups, settings.lr, capturable=on_gpu, fused=on_gpu or None)
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Take a step on (batch, 5) ids; return the loss, not yet read from the device."""

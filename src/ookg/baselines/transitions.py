@@ -36,8 +36,11 @@ class Projection(TransitionLayer):
 
     def forward(self, entities: Tensor, neighbors: Neighbors) -> Tensor:
         """The projections, the vectors of the relations scaled once for all neighbours."""
-        normals = functional.normalize(self.normals, dim=1)
-        return projections(entities, normals, neighbors.entity, neighbors.relation)
+        return projections(entities, self.unit_normals(), neighbors.entity, neighbors.relation)
+
+    def unit_normals(self) -> Tensor:
+        """(2R, d) the vectors of the directed relations at length 1."""
+        return functional.normalize(self.normals, dim=1)
 
 
 class RelationLinear(TransitionLayer):

@@ -40,7 +40,9 @@ class Thresholds:
 def best_threshold(scores: FloatArray, truth: BoolArray) -> float:
     """The threshold that classifies most claims right, among all midpoints between neighbouring scores and both ends.
 
-    Of several equally good ones the middle one. An end lies one mean gap of the scores beyond the last score.
+    Of several equally good ones the highest, as in the authors' code: it holds the fewest claims true. An end lies one
+    mean gap of the scores (1 if they are all the same) beyond the last score. So all claims of a relation are accepted
+    only where no other cut is as good, as when all are true, and all are rejected wherever no other cut is better.
     """
     values, place = np.unique(scores, return_inverse=True)
     true_at = np.bincount(place, truth, minlength=len(values))
@@ -49,5 +51,5 @@ def best_threshold(scores: FloatArray, truth: BoolArray) -> float:
     right = np.concatenate([[0], np.cumsum(false_at)]) + true_at.sum() - np.concatenate([[0], np.cumsum(true_at)])
     gap = (values[-1] - values[0]) / (len(values) - 1) if len(values) > 1 else 1.0
     cuts = np.concatenate([[values[0] - gap], (values[1:] + values[:-1]) / 2, [values[-1] + gap]])
-    best = np.flatnonzero(right == right.max())
-    return float(cuts[best[len(best) // 2]])
+    highest = np.flatnonzero(right == right.max())[-1]
+    return float(cuts[highest])

@@ -105,6 +105,7 @@ class JudgeMethod(Method):
     bases: tuple[InverseMethod, ...]
     tasks: tuple[Task, ...] = CLASSIFICATION
     beyond_paper: ClassVar[bool] = True
+    fits_thresholds: ClassVar[bool] = False
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
         """The bases' settings; the judge's vectors are trained by the same."""

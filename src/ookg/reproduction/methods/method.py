@@ -53,12 +53,13 @@ class Method(ABC):
     """A method in the tables. A model is trained once for a data set and a seed, and evaluated in every variant.
 
     name: as in the tables; tasks: what it can do; beyond_paper: whether it goes past the paper, which puts it into the
-    table `beyond`
+    table `beyond`; fits_thresholds: whether claims are told apart by thresholds fitted on valid
     """
 
     name: str
     tasks: tuple[Task, ...]
     beyond_paper: ClassVar[bool] = False
+    fits_thresholds: ClassVar[bool] = True
 
     @abstractmethod
     def training(self, dataset: str, seed: int) -> Settings:
@@ -86,8 +87,12 @@ class Method(ABC):
 
 def run_settings(method: Method, dataset: str, seed: int, variant: Variant) -> dict[str, Any]:
     """All that a run's figures depend on."""
-    protocol = {"protocol": variant.protocol} if task_of(dataset) == "link-prediction" else {}
-    return {"training": method.training(dataset, seed).to_dict(), "evaluation": protocol | dict(variant.options)}
+    how: dict[str, Any] = {}
+    if task_of(dataset) == "link-prediction":
+        how["protocol"] = variant.protocol
+    elif method.fits_thresholds:
+        how["equal_thresholds"] = "highest"  # which of the equally good ones is taken
+    return {"training": method.training(dataset, seed).to_dict(), "evaluation": how | dict(variant.options)}
 
 
 @dataclass
