@@ -1,4 +1,4 @@
-"""The GPU's kernels of the baselines, run by Triton's interpreter on the CPU, against automatic gradients."""
+"""The GPU's kernels of the baselines, run by Triton's interpreter on the CPU, against PyTorch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from torch.nn import functional
 from ookg.baselines.aggregators import Aggregator, LogicAttention, Mean
 from ookg.baselines.neighbors import Neighbors
 from ookg.baselines.rows import projections
+from ookg.baselines.training import PlainAdam
 
 pytest.importorskip("triton", reason="Triton is not installed: its kernels cannot be interpreted")
 
 # Coordinates and room for neighbours: below, at and above a power of two; fewer and more than a tile.
 SHAPES = [(5, 3), (8, 20), (6, 33)]
 MARGINS = [0.5, 3.0, 300.0]
-CASES = 2 * len(SHAPES) + len(MARGINS)
+CASES = 2 * len(SHAPES) + len(MARGINS) + 1
 
 
-def test_triton_kernels_equal_automatic_gradients() -> None:
+def test_triton_kernels_equal_plain_pytorch() -> None:
     # The interpreter is chosen when Triton is imported, so these run in a process of their own.
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     result = subprocess.run(
@@ -69,8 +70,9 @@ def compare_losses(margin: float) -> None:
     size, dim = 6, 5
     vectors = torch.randn(3 * size, dim, generator=generator, requires_grad=True)
     relations = torch.randn(3, dim, generator=generator, requires_grad=True)
-    relation = torch.tensor([0, 2, 0, 1, 1, 2])
-    on_tail = torch.tensor([True, False, True, False, True, True])
+    # As columns of a batch, which do not lie one value after the other.
+    relation, sides = torch.tensor([[0, 1], [2, 0], [0, 1], [1, 0], [1, 1], [2, 1]]).unbind(dim=1)
+    on_tail = sides > 0
     weights = torch.rand(size, generator=generator)
 
     head, tail, false = functional.normalize(vectors, dim=1).chunk(3)
@@ -83,6 +85,23 @@ def compare_losses(margin: float) -> None:
     assert slow.max() > 0
     torch.testing.assert_close(fast, slow, rtol=1e-5, atol=1e-6)
     compare_gradients((fast * weights).sum(), (slow * weights).sum(), [vectors, relations])
+
+
+def compare_adam() -> None:
+    from ookg.kernels.gpu_adam import TritonAdam
+
+    generator = torch.Generator().manual_seed(2)
+    fast = [torch.randn(shape, generator=generator) for shape in ((3, 700), (5,), (2, 3, 4))]
+    slow = [values.clone().requires_grad_() for values in fast]
+    adams = TritonAdam(fast, 0.01, [0.0, 0.5, 0.1]), PlainAdam(slow, 0.01, [0.0, 0.5, 0.1])
+    before = [values.clone() for values in fast]
+    for _ in range(3):
+        gradients = [torch.randn(values.shape, generator=generator) for values in fast]
+        for adam in adams:
+            adam.step([gradient.clone() for gradient in gradients])
+    for mine, theirs, first in zip(fast, slow, before, strict=True):
+        assert not torch.equal(mine, first)
+        torch.testing.assert_close(mine, theirs.detach(), rtol=1e-4, atol=1e-6)
 
 
 def compare_gradients(fast: Tensor, slow: Tensor, leaves: list[Tensor]) -> None:
@@ -98,4 +117,5 @@ if __name__ == "__main__":
         compare_aggregates(LogicAttention(case[0], torch.rand(4, 4)), *case)
     for case_margin in MARGINS:
         compare_losses(case_margin)
+    compare_adam()
     print(f"{CASES} cases equal")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from ookg.baselines.validation import validation_of
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
 from ookg.progress import Reporter
+
+if TYPE_CHECKING:
+    from ookg.kernels.gpu_adam import TritonAdam
 
 # The parts of an encoder whose parameters decay: with Adam, a decay of the tables of entities and relations would move
 # the rows that a batch does not touch, too.
@@ -60,25 +63,41 @@ class Step:
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder, settings = encoder, encoder.settings
-        self.parameters = list(encoder.parameters())
         named = list(encoder.named_parameters())
-        groups: list[dict[str, Any]] = [
-            {"params": [values for name, values in named if not name.startswith(DECAYING)]},
-            {
-                "params": [values for name, values in named if name.startswith(DECAYING)],
-                "weight_decay": settings.weight_decay,
-            },
-        ]
-        on_gpu = encoder.device.type == "cuda"
-        self.optimizer = torch.optim.Adam(groups, settings.lr, capturable=on_gpu, fused=on_gpu or None)
+        self.parameters = [values for _, values in named]
+        decays = [settings.weight_decay if name.startswith(DECAYING) else 0.0 for name, _ in named]
+        self.adam: PlainAdam | TritonAdam
+        if encoder.uses_kernels:
+            from ookg.kernels.gpu_adam import TritonAdam
+
+            self.adam = TritonAdam(self.parameters, settings.lr, decays)
+        else:
+            self.adam = PlainAdam(self.parameters, settings.lr, decays)
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Take a step on (batch, 5) ids; return the loss, not yet read from the device."""
         loss = batch_loss(self.encoder, batch)
-        for values, gradient in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
+        self.adam.step(torch.autograd.grad(loss, self.parameters))
+        return loss.detach()
+
+
+class PlainAdam:
+    """The library's Adam; weight_decays[n] · parameter is added to the n-th parameter's gradient."""
+
+    def __init__(self, parameters: Sequence[Tensor], lr: float, weight_decays: Sequence[float]) -> None:
+        self.parameters = list(parameters)
+        groups = [
+            {"params": [values], "weight_decay": decay}
+            for values, decay in zip(self.parameters, weight_decays, strict=True)
+        ]
+        on_gpu = self.parameters[0].is_cuda
+        self.optimizer = torch.optim.Adam(groups, lr, capturable=on_gpu, fused=on_gpu or None)
+
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """Take a step."""
+        for values, gradient in zip(self.parameters, gradients, strict=True):
             values.grad = gradient.contiguous()  # the fused Adam wants them laid out alike
         self.optimizer.step()
-        return loss.detach()
 
 
 class CapturedStep:

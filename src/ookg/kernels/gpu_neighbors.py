@@ -23,8 +23,8 @@ from torch import Tensor
 
 from ookg.kernels.gpu import _sign
 
-TILE = 16  # neighbours that are looked at at once
-WARPS = 4
+TILE = 4  # neighbours that are looked at at once
+WARPS = 2
 SMALLEST_LENGTH = tl.constexpr(1e-12)  # a shorter vector is not scaled to length 1
 
 
@@ -310,7 +310,6 @@ class _RankingLosses(torch.autograd.Function):
     def forward(
         ctx: Any, vectors: Tensor, relations: Tensor, relation: Tensor, on_tail: Tensor, margin: float
     ) -> Tensor:
-        vectors = vectors.contiguous()
         ctx.save_for_backward(vectors, relations, relation, on_tail)
         ctx.margin = margin
         losses = vectors.new_empty(len(relation))
@@ -347,5 +346,7 @@ def ranking_losses(vectors: Tensor, relations: Tensor, relation: Tensor, on_tail
     vectors: (3 · batch, d) unscaled heads, tails and false entities, one below the other
     relations: (R, d); relation: (batch,); on_tail: (batch,) whether the false entity replaces the tail
     """
-    found: Tensor = _RankingLosses.apply(vectors, relations, relation, on_tail, margin)
+    found: Tensor = _RankingLosses.apply(
+        vectors.contiguous(), relations, relation.contiguous(), on_tail.contiguous(), margin
+    )
     return found

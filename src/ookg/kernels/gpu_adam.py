@@ -1,0 +1,54 @@
+# Triton's kernels are not Python functions: their arguments have no Python types.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+"""Adam on a GPU, one kernel a table: a library's fused one works on chunks too large for a few tables to fill a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ookg.kernels.gpu import BETA_1, BETA_2, EPS, LOG_BETA_1, LOG_BETA_2
+
+BLOCK = 1024
+
+
+@triton.jit
+def _adam(values_ptr, grad_ptr, mean_ptr, square_ptr, step_ptr, lr, weight_decay, size, BLOCK: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    step = tl.load(step_ptr)
+    values = tl.load(values_ptr + place, mask=inside, other=0.0)
+    grad = tl.load(grad_ptr + place, mask=inside, other=0.0) + weight_decay * values
+    mean = BETA_1 * tl.load(mean_ptr + place, mask=inside, other=0.0) + (1.0 - BETA_1) * grad
+    square = BETA_2 * tl.load(square_ptr + place, mask=inside, other=0.0) + (1.0 - BETA_2) * grad * grad
+    first = mean / (1.0 - tl.exp(step * LOG_BETA_1))
+    second = square / (1.0 - tl.exp(step * LOG_BETA_2))
+    tl.store(mean_ptr + place, mean, mask=inside)
+    tl.store(square_ptr + place, square, mask=inside)
+    tl.store(values_ptr + place, values - lr * first / (tl.sqrt(second) + EPS), mask=inside)
+
+
+class TritonAdam:
+    """Adam; weight_decays[n] · parameter is added to the n-th parameter's gradient."""
+
+    def __init__(self, parameters: Sequence[Tensor], lr: float, weight_decays: Sequence[float]) -> None:
+        self.parameters, self.lr, self.weight_decays = list(parameters), lr, list(weight_decays)
+        self.means = [torch.zeros_like(values) for values in self.parameters]
+        self.squares = [torch.zeros_like(values) for values in self.parameters]
+        self.steps = torch.zeros((), device=self.parameters[0].device)
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """Take a step; the device counts them, so that it can be captured."""
+        self.steps += 1
+        tables = zip(self.parameters, gradients, self.means, self.squares, self.weight_decays, strict=True)
+        for values, gradient, mean, square, weight_decay in tables:
+            assert values.is_contiguous()  # as parameters are made
+            size = values.numel()
+            _adam[(triton.cdiv(size, BLOCK),)](
+                values, gradient.contiguous(), mean, square, self.steps, self.lr, weight_decay, size, BLOCK=BLOCK
+            )
