@@ -68,11 +68,16 @@ class Lstm(Aggregator):
         outputs, _ = self.lstm(transitions)
         return weighted_sum(neighbors.mean_weights, outputs)
 
+    def remember(self) -> None:
+        """Set the forget gate's bias to 1, so that a sequence is not forgotten before anything is learned."""
+        biases = dict(self.lstm.named_parameters())["bias_ih_l0"]  # of input, forget, cell and output gate
+        nn.init.ones_(biases.chunk(4)[1])
+
 
 class LogicAttention(Aggregator):
     """LAN: Σ (logic + network) · transition, both depending on the query q.
 
-    network = softmax over neighbours of v·tanh(W [z_q; transition])
+    network = softmax over neighbours of v·tanh(W [z_q; transition]), W a matrix of 2d by 2d
     logic = P(r implies q) / (1 + max over the entity's other relations r' of P(r' implies r))
     """
 
@@ -84,9 +89,9 @@ class LogicAttention(Aggregator):
     def __init__(self, dim: int, implies: Tensor) -> None:
         super().__init__()
         self.queries = nn.Parameter(torch.empty(len(implies), dim))  # z
-        self.of_query = nn.Linear(dim, dim, bias=False)  # W, its part for z_q
-        self.of_transition = nn.Linear(dim, dim, bias=False)  # W, its part for the transition
-        self.readout = nn.Parameter(torch.empty(dim, 1))  # v
+        self.of_query = nn.Linear(dim, 2 * dim, bias=False)  # W, its part for z_q
+        self.of_transition = nn.Linear(dim, 2 * dim, bias=False)  # W, its part for the transition
+        self.readout = nn.Parameter(torch.empty(2 * dim, 1))  # v
         self.register_buffer("implies", implies, persistent=False)
 
     def keys(self, transitions: Tensor) -> Tensor:
@@ -96,7 +101,7 @@ class LogicAttention(Aggregator):
 
     def join(self, transitions: Tensor, keys: Tensor, neighbors: Neighbors, query: Tensor) -> Tensor:
         """Logic and network weights are added, as they are."""
-        asked = self.of_query(rows(self.queries, query))  # (entities, d)
+        asked = self.of_query(rows(self.queries, query))  # (entities, 2d)
         network = attention((keys + asked[:, None]).tanh_() @ self.readout, neighbors.real)
         return weighted_sum(network + self.logic(neighbors, query), transitions)
 

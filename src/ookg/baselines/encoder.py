@@ -55,7 +55,7 @@ class Encoder(nn.Module):
         self.uses_kernels = self.device.type == "cuda"
 
     def _initialize(self) -> None:
-        """Xavier's uniform values for all matrices, zeros for biases; the same on every device."""
+        """Xavier's uniform values for all matrices, zeros for biases, ones for forget gates'; the same everywhere."""
         generator = torch.Generator().manual_seed(stream(self.settings.seed, INITIAL) >> 1)
         for name, values in self.named_parameters():
             if name in ("transition.scale", "transition.shift"):
@@ -67,6 +67,8 @@ class Encoder(nn.Module):
                     nn.init.xavier_uniform_(matrix, generator=generator)
             else:
                 nn.init.xavier_uniform_(values, generator=generator)
+        if isinstance(self.aggregator, Lstm):
+            self.aggregator.remember()
 
     @property
     def device(self) -> torch.device:

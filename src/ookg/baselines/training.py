@@ -23,9 +23,9 @@ from ookg.progress import Reporter
 if TYPE_CHECKING:
     from ookg.kernels.gpu_adam import TritonAdam
 
-# The parts of an encoder whose parameters decay: with Adam, a decay of the tables of entities and relations would move
-# the rows that a batch does not touch, too.
-DECAYING = ("transition.", "aggregator.")
+# The parts of an encoder whose parameters decay, and one of them that does not. With Adam, a decay of the tables of
+# entities and relations would move the rows that a batch does not touch, too.
+DECAYING, STEADY = ("transition.", "aggregator."), "aggregator.lstm."
 # Steps that are taken one by one before the step is captured: libraries allocate in the first ones.
 WARM_UP = 3
 
@@ -65,7 +65,10 @@ class Step:
         self.encoder, settings = encoder, encoder.settings
         named = list(encoder.named_parameters())
         self.parameters = [values for _, values in named]
-        decays = [settings.weight_decay if name.startswith(DECAYING) else 0.0 for name, _ in named]
+        decays = [
+            settings.weight_decay if name.startswith(DECAYING) and not name.startswith(STEADY) else 0.0
+            for name, _ in named
+        ]
         self.adam: PlainAdam | TritonAdam
         if encoder.uses_kernels:
             from ookg.kernels.gpu_adam import TritonAdam

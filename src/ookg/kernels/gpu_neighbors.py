@@ -54,8 +54,8 @@ def _rows_of(table_ptr, row, column, dim, mask):
 def _join(
     entity_ptr, relation_ptr, count_ptr, entities_ptr, normals_ptr, entity_keys_ptr, normal_keys_ptr,
     asked_ptr, readout_ptr, query_ptr, implies_ptr, discount_ptr, joined_ptr, network_ptr, mass_ptr,
-    num_slots, num_directed, dim,
-    ATTEND: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+    num_slots, num_directed, dim, width,
+    ATTEND: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr, WIDTH_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One entity a program: its vector; with attention also its part by the network, and the softmax's log-sum."""
     row = tl.program_id(0).to(tl.int64)
@@ -67,8 +67,10 @@ def _join(
     top = tl.full((), float("-inf"), tl.float32)
     mass = tl.full((), 0.0, tl.float32)
     if ATTEND:
-        asked = tl.load(asked_ptr + row * dim + column, mask=in_dim, other=0.0)
-        readout = tl.load(readout_ptr + column, mask=in_dim, other=0.0)
+        unit = tl.arange(0, WIDTH_BLOCK)
+        in_width = unit < width
+        asked = tl.load(asked_ptr + row * width + unit, mask=in_width, other=0.0)
+        readout = tl.load(readout_ptr + unit, mask=in_width, other=0.0)
         query = tl.load(query_ptr + row)
     for start in range(0, count, TILE):
         slot = start + tl.arange(0, TILE)
@@ -82,8 +84,9 @@ def _join(
         along = tl.sum(e * w, axis=1)
         projection = e - along[:, None] * w
         if ATTEND:
-            keys = _rows_of(entity_keys_ptr, entity, column, dim, mask)
-            keys -= along[:, None] * _rows_of(normal_keys_ptr, relation, column, dim, mask)
+            key_mask = real[:, None] & in_width[None, :]
+            keys = _rows_of(entity_keys_ptr, entity, unit, width, key_mask)
+            keys -= along[:, None] * _rows_of(normal_keys_ptr, relation, unit, width, key_mask)
             logit = tl.sum(_tanh(keys + asked[None, :]) * readout[None, :], axis=1)
             logit = tl.where(real, logit, float("-inf"))
             higher = tl.maximum(top, tl.max(logit, axis=0))
@@ -118,8 +121,8 @@ def _join_back(
     entity_ptr, relation_ptr, count_ptr, entities_ptr, normals_ptr, entity_keys_ptr, normal_keys_ptr,
     asked_ptr, readout_ptr, query_ptr, implies_ptr, discount_ptr, network_ptr, mass_ptr, grad_ptr,
     to_entities_ptr, to_normals_ptr, to_entity_keys_ptr, to_normal_keys_ptr, to_asked_ptr, to_readout_ptr,
-    num_slots, num_directed, dim,
-    ATTEND: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+    num_slots, num_directed, dim, width,
+    ATTEND: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr, WIDTH_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One entity a program: what its vector's gradient adds to the tables; to_readout gets a row for each entity."""
     row = tl.program_id(0).to(tl.int64)
@@ -127,11 +130,13 @@ def _join_back(
     column = tl.arange(0, BLOCK)
     in_dim = column < dim
     grad = tl.load(grad_ptr + row * dim + column, mask=in_dim, other=0.0)
-    to_asked = tl.zeros([BLOCK], tl.float32)
-    to_readout = tl.zeros([BLOCK], tl.float32)
+    to_asked = tl.zeros([WIDTH_BLOCK], tl.float32)
+    to_readout = tl.zeros([WIDTH_BLOCK], tl.float32)
     if ATTEND:
-        asked = tl.load(asked_ptr + row * dim + column, mask=in_dim, other=0.0)
-        readout = tl.load(readout_ptr + column, mask=in_dim, other=0.0)
+        unit = tl.arange(0, WIDTH_BLOCK)
+        in_width = unit < width
+        asked = tl.load(asked_ptr + row * width + unit, mask=in_width, other=0.0)
+        readout = tl.load(readout_ptr + unit, mask=in_width, other=0.0)
         query = tl.load(query_ptr + row)
         mass = tl.load(mass_ptr + row)
         mean_rise = tl.sum(grad * tl.load(network_ptr + row * dim + column, mask=in_dim, other=0.0), axis=0)
@@ -147,8 +152,9 @@ def _join_back(
         along = tl.sum(e * w, axis=1)
         if ATTEND:
             projection = e - along[:, None] * w
-            normal_keys = _rows_of(normal_keys_ptr, relation, column, dim, mask)
-            keys = _rows_of(entity_keys_ptr, entity, column, dim, mask) - along[:, None] * normal_keys
+            key_mask = real[:, None] & in_width[None, :]
+            normal_keys = _rows_of(normal_keys_ptr, relation, unit, width, key_mask)
+            keys = _rows_of(entity_keys_ptr, entity, unit, width, key_mask) - along[:, None] * normal_keys
             hidden = _tanh(keys + asked[None, :])
             logit = tl.sum(hidden * readout[None, :], axis=1)
             share = tl.where(real, tl.exp(logit - mass), 0.0)
@@ -159,8 +165,8 @@ def _join_back(
             to_readout += tl.sum(to_logit[:, None] * hidden, axis=0)
             to_keys = to_logit[:, None] * readout[None, :] * (1.0 - hidden * hidden)
             to_asked += tl.sum(to_keys, axis=0)
-            _add_rows(to_entity_keys_ptr, entity, column, dim, to_keys, mask)
-            _add_rows(to_normal_keys_ptr, relation, column, dim, -along[:, None] * to_keys, mask)
+            _add_rows(to_entity_keys_ptr, entity, unit, width, to_keys, key_mask)
+            _add_rows(to_normal_keys_ptr, relation, unit, width, -along[:, None] * to_keys, key_mask)
             to_along = -tl.sum(to_keys * normal_keys, axis=1)
             to_projection = (share + logic)[:, None] * grad[None, :]
         else:
@@ -170,8 +176,8 @@ def _join_back(
         _add_rows(to_entities_ptr, entity, column, dim, to_projection + to_along[:, None] * w, mask)
         _add_rows(to_normals_ptr, relation, column, dim, to_along[:, None] * e - along[:, None] * to_projection, mask)
     if ATTEND:
-        tl.store(to_asked_ptr + row * dim + column, to_asked, mask=in_dim)
-        tl.store(to_readout_ptr + row * dim + column, to_readout, mask=in_dim)
+        tl.store(to_asked_ptr + row * width + unit, to_asked, mask=in_width)
+        tl.store(to_readout_ptr + row * width + unit, to_readout, mask=in_width)
 
 
 class _Joined(torch.autograd.Function):
@@ -225,9 +231,11 @@ def _launch(
     entity, relation, count = neighbors
     asked = (None, None, None) if question is None else (question.query, question.implies, question.discount)
     num_directed, dim = tables[1].shape  # type: ignore[union-attr]
+    width = 1 if tables[5] is None else len(tables[5])
     kernel[(len(entity),)](
-        entity, relation, count, *tables, *asked, *results, entity.shape[1], num_directed, dim,
-        ATTEND=question is not None, TILE=TILE, BLOCK=triton.next_power_of_2(dim), num_warps=WARPS,
+        entity, relation, count, *tables, *asked, *results, entity.shape[1], num_directed, dim, width,
+        ATTEND=question is not None, TILE=TILE, BLOCK=triton.next_power_of_2(dim),
+        WIDTH_BLOCK=triton.next_power_of_2(width), num_warps=WARPS,
     )  # fmt: skip
 
 
@@ -252,7 +260,7 @@ def attended(
     """(entities, d) Σ (logic + network) · projection.
 
     neighbors: as `averaged` has them; tables: entities and normals, keys: both multiplied by the attention's matrix
-    asked: (entities, d) the query's part of the attention; readout: (d,) v
+    asked: (entities, width) the query's part of the attention; readout: (width,) v
     """
     found: Tensor = _Joined.apply(neighbors, question, *tables, *keys, asked, readout)
     return found
