@@ -25,14 +25,14 @@ LAN_FRAME: dict[str, Any] = {
 # state that is best on valid is kept.
 CHANGES: Mapping[Task, Mapping[str, Mapping[str, Any]]] = {
     "link-prediction": {
-        "GNN-LSTM": {"max_neighbors": 16, "epochs": 100, "validate_every": 10},
+        "GNN-LSTM": {"max_neighbors": 16, "epochs": 60, "validate_every": 10},
         "GNN-MEAN": {"validate_every": 50},
         "LAN": {"validate_every": 50},
     },
     "triplet-classification": {
-        "ConvLayer": {"max_neighbors": 8, "epochs": 50, "validate_every": 5},
-        "FCLEntity": {"max_neighbors": 8, "epochs": 50, "validate_every": 5},
-        "GNN-LSTM": {"max_neighbors": 8, "epochs": 100, "validate_every": 5},
+        "ConvLayer": {"max_neighbors": 8, "lr": 3e-3, "epochs": 10, "validate_every": 5},
+        "FCLEntity": {"max_neighbors": 8, "lr": 3e-3, "epochs": 20, "validate_every": 5},
+        "GNN-LSTM": {"max_neighbors": 8, "lr": 3e-4, "epochs": 50, "validate_every": 5},
         "GNN-MEAN": LAN_FRAME | {"epochs": 200, "validate_every": 5},
         "LAN": {"epochs": 300, "validate_every": 5},
     },

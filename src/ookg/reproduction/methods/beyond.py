@@ -156,7 +156,7 @@ def _closed_form(dataset: EncodedDataset, embedding: Embedding, context: Context
 BEYOND_METHODS = (
     BeyondMethod("InvTransE + links", (INV_TRANSE,), evidence=True),
     BeyondMethod("Refined TransE", (INV_TRANSE,), refines=True, tasks=BOTH_TASKS),
-    BeyondMethod("Refined RotatE", (INV_ROTATE,), refines=True, tasks=BOTH_TASKS),
+    BeyondMethod("Refined RotatE", (INV_ROTATE,), refines=True),
     BeyondMethod("Combined", (INV_TRANSE,), refines=True, evidence=True),
     BeyondMethod("Combined TransE + RotatE", (INV_TRANSE, INV_ROTATE), refines=True, evidence=True),
     JudgeMethod("Judged TransE", (INV_TRANSE,)),
