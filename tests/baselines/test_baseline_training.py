@@ -16,7 +16,7 @@ from ookg.baselines.encoder import Encoder
 from ookg.baselines.neighbors import Neighbors
 from ookg.baselines.objective import batch_loss, objective
 from ookg.baselines.rows import projections, rows
-from ookg.baselines.sampling import Batches, EntityPools, below_each, predicted_sides, side_odds
+from ookg.baselines.sampling import Batches, EntityPools, predicted_sides, side_odds
 from ookg.baselines.training import PlainAdam, Step
 from ookg.baselines.transitions import Convolution, RelationLinear
 from ookg.datasets.dataset import Task
@@ -337,8 +337,8 @@ def test_the_predicted_side_is_replaced() -> None:
 def test_each_draw_has_its_own_bound() -> None:
     bits = draws(5, torch.arange(4000))
     for bound in (1, 2, 7, (1 << 31) - 1):
-        assert torch.equal(below_each(bits, torch.full_like(bits, bound)), below(bits, bound))
-    mixed = below_each(bits, torch.arange(4000) % 3 + 1)
+        assert torch.equal(below(bits, torch.full_like(bits, bound)), below(bits, bound))
+    mixed = below(bits, torch.arange(4000) % 3 + 1)
     assert [sorted(set(mixed[n::3].tolist())) for n in range(3)] == [[0], [0, 1], [0, 1, 2]]
 
 

@@ -126,7 +126,7 @@ class LogicAttention(Aggregator):
 
 
 class Attention(Aggregator):
-    """Σ softmax over neighbours of v·tanh(U transition) · transition."""
+    """Σ softmax over neighbours of v·tanh(U transition + u) · transition."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,8 @@ class Encoder(nn.Module):
     """Input vectors of the known entities, a transition, an aggregator, and the relations of the score.
 
     Directed relations: r as seen from a head, R + r as seen from a tail.
-    uses_kernels: whether the GPU's kernels are used where there are some; if not, it computes the same step by step
+    uses_kernels: whether kernels are used where there are some, on a GPU with Triton; if not, it computes the same step
+        by step
     """
 
     def __init__(self, dataset: EncodedDataset, settings: BaselineSettings, device: torch.device | str = "cpu") -> None:
@@ -52,7 +54,7 @@ class Encoder(nn.Module):
         self.transition: TransitionLayer = LAYERS[settings.transition](dim, num_directed)
         self._initialize()
         self.to(device)
-        self.uses_kernels = self.device.type == "cuda"
+        self.uses_kernels = self.device.type == "cuda" and find_spec("triton") is not None
 
     def _initialize(self) -> None:
         """Xavier's uniform values for all matrices, zeros for biases, ones for forget gates'; the same everywhere."""
@@ -102,7 +104,7 @@ class Encoder(nn.Module):
     def by_query(self, neighbors: Neighbors) -> Callable[[int], Tensor]:
         """A function from a directed relation to the vectors of entities with these neighbours, asked from it.
 
-        What does not depend on the question is done once, but on a GPU, where doing it again is faster.
+        What does not depend on the question is done once, but by the kernel, where doing it again is faster.
         """
         size, device = len(neighbors.entity), self.device
         if self.joins_by_kernel:

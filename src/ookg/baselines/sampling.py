@@ -12,7 +12,7 @@ from ookg.baselines.settings import BaselineSettings
 from ookg.datasets.encoded import EncodedDataset
 from ookg.evaluation.queries import test_queries
 from ookg.statistics import IntArray
-from ookg.training.randomness import draws, permutation, stream
+from ookg.training.randomness import below, draws, permutation, stream
 
 ORDER, SIDE, FALSE = 2, 3, 4  # streams; 1 is that of the initial values
 ATTEMPTS = 8  # to draw a false entity that does not make a true triple
@@ -41,7 +41,7 @@ class Batches:
         head, relation, tail = self.triples[order].unbind(dim=1)
         for_head, for_tail = self.odds[order].unbind(dim=1)
         places = torch.arange(size, device=device)
-        side = below_each(draws(stream(self.seed, SIDE, number), places), for_head + for_tail)
+        side = below(draws(stream(self.seed, SIDE, number), places), for_head + for_tail)
         on_tail = side >= for_head
         pool = relation + self.num_relations * on_tail
         false = torch.zeros_like(head)
@@ -90,7 +90,7 @@ class EntityPools:
 
     def draw(self, bits: Tensor, pool: Tensor) -> Tensor:
         """(draws,) members of some pools that are not empty, by random bits."""
-        return self.entity[self.start[pool] + below_each(bits, self.size[pool])]
+        return self.entity[self.start[pool] + below(bits, self.size[pool])]
 
 
 def side_odds(dataset: EncodedDataset, settings: BaselineSettings) -> IntArray:
@@ -113,9 +113,3 @@ def predicted_sides(dataset: EncodedDataset, settings: BaselineSettings) -> tupl
     if asks_tail.all():
         return (True,)
     return (True, False) if asks_tail.any() else (False,)
-
-
-def below_each(bits: Tensor, bounds: Tensor) -> Tensor:
-    """Uniform numbers in [0, bound) from random bits, each with its own bound below 2³¹."""
-    upper = (bits >> 32) & 0xFFFFFFFF  # the sign fills up a shift, the mask takes it away
-    return (upper * bounds) >> 32

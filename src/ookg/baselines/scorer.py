@@ -14,7 +14,7 @@ from ookg.evaluation.scoring import Scorer
 from ookg.newcomers.support import BoolArray
 from ookg.statistics import FloatArray, IntArray
 
-# How many coordinates of neighbours' vectors are held at once, whatever the number of entities.
+# How many coordinates of neighbours' vectors are held at once, about, whatever the number of entities.
 NUMBERS_AT_ONCE = 1 << 25
 
 
@@ -65,10 +65,7 @@ class TrainedBaseline(Scorer):
 
     @torch.no_grad()
     def _query_aware_scores(self, queries: Queries, points: Tensor) -> Tensor:
-        """Queries of one relation and side together: all candidates are represented for that question.
-
-        What does not depend on the question is done once for each chunk of candidates.
-        """
+        """Queries of one relation and side together: all candidates are represented for that question."""
         encoder = self.encoder
         # A candidate stands at the open end: a tail is asked from R + r, a head from r.
         asked, group = np.unique(queries.relation + self.num_relations * queries.asks_tail, return_inverse=True)

@@ -56,7 +56,8 @@ class BaselineSettings:
         heads(t) / (tails(h) + heads(t)), the distinct heads of t and tails of h in train over all relations
     own_relation: P(a implies a) in LAN's logic weights: "certain", which is 1, or the "mean" over all directed
         relations b of P(a implies b), a itself counted as 0
-    lr: Adam's; weight_decay: λ, λ/2 · ‖x‖² of the parameters x of transition and aggregator is added to the objective
+    lr: Adam's; weight_decay: λ, λ/2 · ‖x‖² of the parameters x of transition and aggregator, but an LSTM's, is added to
+        the objective
     batch: true triples a step; epochs: at most so many passes over train
     validate_every: epochs between validations, 0 for none
     patience: stop after so many validations without a new best, 0 to go on to the end; the best state is kept

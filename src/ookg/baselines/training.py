@@ -23,8 +23,8 @@ from ookg.progress import Reporter
 if TYPE_CHECKING:
     from ookg.kernels.gpu_adam import TritonAdam
 
-# The parts of an encoder whose parameters decay, and one of them that does not. With Adam, a decay of the tables of
-# entities and relations would move the rows that a batch does not touch, too.
+# The parts of an encoder whose parameters decay, and one of them that does not, as in LAN's code. With Adam, a decay of
+# the tables of entities and relations would move the rows that a batch does not touch, too.
 DECAYING, STEADY = ("transition.", "aggregator."), "aggregator.lstm."
 # Steps that are taken one by one before the step is captured: libraries allocate in the first ones.
 WARM_UP = 3

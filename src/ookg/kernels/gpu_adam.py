@@ -11,25 +11,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ookg.kernels.gpu import BETA_1, BETA_2, EPS, LOG_BETA_1, LOG_BETA_2
+from ookg.kernels.gpu import LOG_BETA_1, LOG_BETA_2, _adam
 
 BLOCK = 1024
 
 
 @triton.jit
-def _adam(values_ptr, grad_ptr, mean_ptr, square_ptr, step_ptr, lr, weight_decay, size, BLOCK: tl.constexpr):
+def _step(values_ptr, grad_ptr, mean_ptr, square_ptr, step_ptr, lr, weight_decay, size, BLOCK: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size
     step = tl.load(step_ptr)
     values = tl.load(values_ptr + place, mask=inside, other=0.0)
     grad = tl.load(grad_ptr + place, mask=inside, other=0.0) + weight_decay * values
-    mean = BETA_1 * tl.load(mean_ptr + place, mask=inside, other=0.0) + (1.0 - BETA_1) * grad
-    square = BETA_2 * tl.load(square_ptr + place, mask=inside, other=0.0) + (1.0 - BETA_2) * grad * grad
-    first = mean / (1.0 - tl.exp(step * LOG_BETA_1))
-    second = square / (1.0 - tl.exp(step * LOG_BETA_2))
-    tl.store(mean_ptr + place, mean, mask=inside)
-    tl.store(square_ptr + place, square, mask=inside)
-    tl.store(values_ptr + place, values - lr * first / (tl.sqrt(second) + EPS), mask=inside)
+    first, second = 1.0 - tl.exp(step * LOG_BETA_1), 1.0 - tl.exp(step * LOG_BETA_2)
+    _adam(values_ptr, mean_ptr, square_ptr, place, inside, values, grad, lr, first, second)
 
 
 class TritonAdam:
@@ -49,6 +44,6 @@ class TritonAdam:
         for values, gradient, mean, square, weight_decay in tables:
             assert values.is_contiguous()  # as parameters are made
             size = values.numel()
-            _adam[(triton.cdiv(size, BLOCK),)](
+            _step[(triton.cdiv(size, BLOCK),)](
                 values, gradient.contiguous(), mean, square, self.steps, self.lr, weight_decay, size, BLOCK=BLOCK
             )

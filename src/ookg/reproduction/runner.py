@@ -154,7 +154,7 @@ def _efficiency_state(results: ResultsFolder, device: str) -> State:
     path = efficiency_results.path_of(results, device)
     if not path.exists():
         return "to do"
-    same = efficiency_results.Efficiency.read(path).settings == plain(efficiency.MEASUREMENT.to_dict())
+    same = efficiency_results.Efficiency.read(path).settings == plain(efficiency.settings_of(efficiency.MEASUREMENT))
     return "done" if same else "other settings"
 
 

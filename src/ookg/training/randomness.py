@@ -44,8 +44,8 @@ def draws(start: int, counters: Tensor) -> Tensor:
     return value ^ _shifted(value, 31)
 
 
-def below(bits: Tensor, bound: int) -> Tensor:
-    """Uniform numbers in [0, bound) from random bits; bound is below 2³¹."""
+def below(bits: Tensor, bound: int | Tensor) -> Tensor:
+    """Uniform numbers in [0, bound) from random bits; each bound is below 2³¹."""
     return (_shifted(bits, 32) * bound) >> 32
 
 
