@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ookg.baselines import published_settings
 from ookg.cli import main
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
@@ -25,6 +26,7 @@ from ookg.reproduction import Places, Selection, efficiency, measuring, reproduc
 from ookg.reproduction.cache import ModelCache, TrainedModel
 from ookg.reproduction.measuring import figures_of
 from ookg.reproduction.methods import INV_ROTATE, INV_TRANSE, METHODS, Context, Method, Variant
+from ookg.reproduction.methods.baseline import BASELINE_METHODS
 from ookg.reproduction.methods.inverse import SECONDS
 from ookg.reproduction.methods.method import BOTH_TASKS
 from ookg.reproduction.plan import TABLES
@@ -263,6 +265,22 @@ def test_settings_are_the_presets_but_for_transe_on_the_both_sets() -> None:
     others = {"model": "transe", "seed": 3, "placeholder_entities": 38_194 - 36_277}
     schedule = {"lr": found.lr, "steps": found.steps, "lr_drops": found.lr_drops}
     assert found == PRESETS["wn11"].changed(others | schedule)  # all else is the preset's
+
+
+def test_baselines_train_as_published_but_for_what_is_listed() -> None:
+    methods = {method.name: method for method in BASELINE_METHODS}
+    ranking = methods["LAN"].training("FB15k-Tail-10", 3)
+    assert ranking == published_settings("LAN", "link-prediction").changed(
+        {"seed": 3, "patience": 0, "validate_every": 50}
+    )
+    on_heads, on_both = (methods["GNN-LSTM"].training(name, 0) for name in ("WN11-Head-3000", "WN11-Both-3000"))
+    assert (on_heads.transition, on_both.transition) == ("projection", "linear")
+    # Trained in LAN's frame, GNN-MEAN differs from LAN in nothing else.
+    mean, lan = (methods[name].training("WN11-Tail-1000", 0) for name in ("GNN-MEAN", "LAN"))
+    assert mean == lan.changed({"method": "GNN-MEAN", "epochs": 200})
+    assert methods["LAN"].rough_seconds("WN11-Tail-1000", on_gpu=True) < methods["LAN"].rough_seconds(
+        "WN11-Tail-1000", on_gpu=False
+    )
 
 
 def test_a_setting_that_did_not_exist_then_has_its_default(command: Command, places: Places) -> None:

@@ -48,7 +48,7 @@ CHANGES: Mapping[Task, Mapping[str, Mapping[str, Any]]] = {
 SECONDS: Mapping[Task, Mapping[str, tuple[float, float]]] = {
     "link-prediction": {"GNN-LSTM": (25, 60_000), "GNN-MEAN": (35, 200_000), "LAN": (85, 400_000)},
     "triplet-classification": {
-        "ConvLayer": (20, 900), "FCLEntity": (20, 600), "GNN-LSTM": (15, 180), "GNN-MEAN": (8, 8_000),
+        "ConvLayer": (20, 500), "FCLEntity": (20, 250), "GNN-LSTM": (15, 180), "GNN-MEAN": (8, 8_000),
         "LAN": (25, 25_000),
     },
 }  # fmt: skip
