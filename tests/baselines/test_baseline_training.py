@@ -12,6 +12,7 @@ from torch.nn import functional
 from ookg.baselines import BASELINES, BaselineSettings, TrainedBaseline, published_settings, train_baseline
 from ookg.baselines import scorer as scorer_module
 from ookg.baselines import transitions as transitions_module
+from ookg.baselines.aggregators import Lstm
 from ookg.baselines.encoder import Encoder
 from ookg.baselines.neighbors import Neighbors
 from ookg.baselines.objective import batch_loss, objective
@@ -549,10 +550,53 @@ def test_a_new_entity_is_its_given_neighbors(method: str) -> None:
 def test_what_cannot_be_scored() -> None:
     baseline = TrainedBaseline(Encoder(random_dataset(), small_settings("LAN")))
     triples = np.array([[0, 0, 1], [26, 0, 1], [0, 3, 1], [0, -1, 1], [99, 0, 1], [-1, 0, 1]])
-    assert np.isnan(baseline.scores(triples)).tolist() == [False, True, True, True, True, True]
+    assert np.isnan(baseline.scores(triples)).tolist() == [False, False, True, True, True, True]
     queries = Queries(triples[:, 0], triples[:, 1], triples[:, 2], np.ones(6, dtype=np.bool_))
-    assert baseline.answerable(queries).tolist() == [True, False, False, False, False, False]
+    assert baseline.answerable(queries).tolist() == [True, True, False, False, False, False]
     assert len(baseline.scores(triples[:0])) == 0
+
+
+def test_an_entity_without_a_neighbor_has_the_zero_vector() -> None:
+    encoder = shaken(Encoder(random_dataset(), small_settings("LAN")))
+    assert int(encoder.table.count[26]) == 0
+    relation, inverse = torch.tensor([0]), torch.tensor([3])
+    with torch.no_grad():
+        tail = encoder.scaled(encoder(encoder.table.of_entities(torch.tensor([1])), inverse))
+        expected = -(encoder.relation_vectors(relation) - tail).abs().sum()
+    found = TrainedBaseline(encoder).scores(np.array([[26, 0, 1]]))
+    assert found[0] == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["GNN-MEAN", "GNN-LSTM"])
+def test_learned_padding_counts_as_often_as_neighbors_are_missing(method: str) -> None:
+    encoder = shaken(Encoder(random_dataset(), small_settings(method, padding="learned")))
+    assert encoder.padding is not None
+    entities = torch.tensor([3, 24, 26])  # known, new, and new without a neighbour
+    neighbors = encoder.table.of_entities(entities)
+    width = encoder.table.width
+    with torch.no_grad():
+        found = encoder(neighbors, torch.zeros(3, dtype=torch.int64))
+        for row in range(3):
+            count = int(neighbors.real[row].sum())
+            sequence = [
+                slow_transition(encoder, int(neighbors.relation[row, slot]), int(neighbors.entity[row, slot]))
+                for slot in range(count)
+            ] + [encoder.padding] * (width - count)
+            steps = torch.stack(sequence)[None]
+            if method == "GNN-LSTM":
+                assert isinstance(encoder.aggregator, Lstm)
+                steps = encoder.aggregator.lstm(steps)[0]
+            torch.testing.assert_close(found[row], steps.mean(dim=1)[0], rtol=1e-4, atol=1e-5)
+    trained = train_baseline(random_dataset(), small_settings(method, padding="learned", epochs=2))
+    began = Encoder(random_dataset(), trained.settings).padding
+    assert trained.encoder.padding is not None
+    assert began is not None
+    assert not torch.equal(trained.encoder.padding, began)
+
+
+def test_only_some_methods_learn_padding() -> None:
+    with pytest.raises(InputError, match="padding 'learned' of LAN; it is there for GNN-LSTM and GNN-MEAN alone"):
+        small_settings("LAN", padding="learned")
 
 
 def test_the_best_state_is_kept_and_patience_ends_training() -> None:

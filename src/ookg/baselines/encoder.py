@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 
 import torch
@@ -51,6 +52,7 @@ class Encoder(nn.Module):
             self.aggregator = Attention(dim)
         self.entities = nn.Parameter(torch.empty(dataset.num_known, dim))
         self.relations = nn.Parameter(torch.empty(dataset.num_trained, dim))
+        self.padding = nn.Parameter(torch.empty(dim)) if settings.padding == "learned" else None
         self.transition: TransitionLayer = LAYERS[settings.transition](dim, num_directed)
         self._initialize()
         self.to(device)
@@ -62,7 +64,10 @@ class Encoder(nn.Module):
         for name, values in self.named_parameters():
             if name in ("transition.scale", "transition.shift"):
                 continue
-            if values.ndim == 1:
+            if name == "padding":
+                bound = (6 / sum(self.entities.shape)) ** 0.5  # that of the entities
+                nn.init.uniform_(values, -bound, bound, generator=generator)
+            elif values.ndim == 1:
                 nn.init.zeros_(values)
             elif name == "transition.matrices":
                 for matrix in values.unbind():
@@ -84,8 +89,9 @@ class Encoder(nn.Module):
 
     @property
     def joins_by_kernel(self) -> bool:
-        """Whether vectors come from one kernel: projections, joined by an aggregator that can do so."""
-        return self.uses_kernels and self.aggregator.fuses and isinstance(self.transition, Projection)
+        """Whether vectors come from one kernel: projections without padding, joined by an aggregator that can do so."""
+        fuses = self.aggregator.fuses and isinstance(self.transition, Projection)
+        return self.uses_kernels and fuses and self.padding is None
 
     @property
     def ranks_by_kernel(self) -> bool:
@@ -98,7 +104,11 @@ class Encoder(nn.Module):
         if self.joins_by_kernel:
             assert isinstance(self.transition, Projection)
             return self.aggregator.join_projections(self.entities, self.transition.unit_normals(), neighbors, query)
-        found: Tensor = self.aggregator(self.transition(self.entities, neighbors), neighbors, query)
+        transitions: Tensor = self.transition(self.entities, neighbors)
+        if self.padding is not None:
+            transitions = torch.where(neighbors.real[:, :, None], transitions, self.padding)
+            neighbors = replace(neighbors, real=torch.ones_like(neighbors.real))
+        found: Tensor = self.aggregator(transitions, neighbors, query)
         return found
 
     def by_query(self, neighbors: Neighbors) -> Callable[[int], Tensor]:

@@ -21,6 +21,7 @@ NUMBERS_AT_ONCE = 1 << 25
 class TrainedBaseline(Scorer):
     """-D(h, r, t), both ends represented by their neighbours: those of train for known entities, of aux for new ones.
 
+    An entity without a neighbour has the zero vector, as in LAN's code, or that of learned padding alone.
     settings: what it was trained by; epochs: the one whose state was kept
     validations: (epoch, MRR or accuracy in percent) of each; seconds: training time
     """
@@ -36,12 +37,11 @@ class TrainedBaseline(Scorer):
         self.num_known, self.num_relations = encoder.num_known, encoder.num_relations
         self.epochs, self.seconds = epochs, seconds
         self.validations = validations or []
-        table = encoder.table
-        self._has_neighbors: BoolArray = table.count.cpu().numpy() > 0
-        self._entities_at_once = max(1, NUMBERS_AT_ONCE // (table.width * self.settings.dim))
+        self._num_entities = len(encoder.table.count)
+        self._entities_at_once = max(1, NUMBERS_AT_ONCE // (encoder.table.width * self.settings.dim))
 
     def answerable(self, queries: Queries) -> BoolArray:
-        """Whether the relation is trained and the entity has a usable neighbour."""
+        """Whether the relation is trained."""
         return self._represented(queries.entity) & self._trained(queries.relation)
 
     def scores(self, triples: IntArray) -> FloatArray:
@@ -99,7 +99,7 @@ class TrainedBaseline(Scorer):
     @cached_property
     def _vectors(self) -> Tensor:
         """The scaled vectors of all entities, known and new, where they do not depend on the query."""
-        entities = torch.arange(len(self._has_neighbors), device=self.encoder.device)
+        entities = torch.arange(self._num_entities, device=self.encoder.device)
         return self._encoded(entities, torch.zeros_like(entities))
 
     @torch.no_grad()
@@ -113,8 +113,7 @@ class TrainedBaseline(Scorer):
         return found
 
     def _represented(self, entities: IntArray) -> BoolArray:
-        inside = (entities >= 0) & (entities < len(self._has_neighbors))
-        found: BoolArray = inside & self._has_neighbors[np.where(inside, entities, 0)]
+        found: BoolArray = (entities >= 0) & (entities < self._num_entities)
         return found
 
     def _trained(self, relations: IntArray) -> BoolArray:

@@ -17,6 +17,7 @@ Distance = Literal["l1", "l1-normalized", "squared"]
 FalseEntities = Literal["any", "relation"]
 Sides = Literal["even", "bernoulli"]
 OwnRelation = Literal["certain", "mean"]
+Padding = Literal["left out", "learned"]
 
 # What the settings that are one of a few words can be.
 CHOICES: dict[str, Any] = {
@@ -26,7 +27,10 @@ CHOICES: dict[str, Any] = {
     "false_entities": FalseEntities,
     "sides": Sides,
     "own_relation": OwnRelation,
+    "padding": Padding,
 }
+
+PADDED = ("GNN-LSTM", "GNN-MEAN")  # the methods that can learn padding
 
 # Which transitions each method is defined with.
 TRANSITIONS: dict[str, tuple[Transition, ...]] = {
@@ -45,6 +49,8 @@ class BaselineSettings:
     method: one of BASELINES; it names the aggregator. task: what is trained for and validated by
     transition: what becomes of a neighbour before the aggregation; "projection" and "linear" are open to the GNNs
     dim: coordinates of an entity; max_neighbors: K, the first so many neighbours of an entity count
+    padding: where an entity has less neighbours than others: "left out", or "learned": a vector that is aggregated like
+        a neighbour's transition, as often as neighbours are missing
     distance: D of a triple: "l1" is ‖h + r - t‖₁, "l1-normalized" the same with h, r, t scaled to length 1,
         "squared" is ‖h + tanh(r) - t‖₂²
     objective: "ranking" is max(0, γ + D - D'), "absolute" is D + max(0, γ - D'), D' the distance of a false triple
@@ -68,6 +74,7 @@ class BaselineSettings:
     transition: Transition = "projection"
     dim: int = 100
     max_neighbors: int = 64
+    padding: Padding = "left out"
     distance: Distance = "l1-normalized"
     objective: Objective = "ranking"
     margin: float = 1.0
@@ -103,6 +110,8 @@ class BaselineSettings:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
         if self.seed >= 1 << 63:
             raise InputError(f"seed {self.seed}; it must be below 2^63")
+        if self.padding == "learned" and self.method not in PADDED:
+            raise InputError(f"padding 'learned' of {self.method}; it is there for {' and '.join(PADDED)} alone")
         if self.patience and not self.validate_every:
             raise InputError("patience without validate_every; say how often to validate, or set patience to 0")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ookg.datasets.encoded import EncodedDataset
 
 DIGITS = 16  # of a digest
+FORMAT = 2  # of the files; one of another format counts as none
 
 
 class Settings(Protocol):
@@ -70,6 +71,8 @@ class ModelCache:
         try:
             with safe_open(path, framework="pt", device=str(device)) as file:
                 header = json.loads(file.metadata()["ookg"])
+                if header["format"] != FORMAT:
+                    return None
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
                 return TrainedModel(tensors, float(header["seconds"]), str(header["device"]), dict(header["about"]))
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
@@ -81,7 +84,7 @@ class ModelCache:
 
         # Each tensor is stored on its own: safetensors refuses tensors that share memory.
         tensors = {name: value.detach().clone().contiguous().cpu() for name, value in trained.tensors.items()}
-        header = {"seconds": trained.seconds, "device": trained.device, "about": dict(trained.about)}
+        header = {"format": FORMAT, "seconds": trained.seconds, "device": trained.device, "about": dict(trained.about)}
         text = json.dumps(header | {"settings": settings.to_dict()})
         with atomic_write(self.path_of(dataset, settings)) as temporary:
             save_file(tensors, temporary, metadata={"ookg": text})

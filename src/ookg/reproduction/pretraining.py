@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def train_vectors(context: Context, settings: TrainingSettings) -> TrainedModel:
-    """Train "entities" and "relations" on a data set, from where an interrupted training of the same stopped."""
+    """Train "entities", "relations" and "placeholders" on a data set.
+
+    It goes on from where an interrupted training of the same stopped.
+    """
     dataset, device = context.dataset, context.device
     trainer = Trainer(torch.from_numpy(dataset.train).to(device), dataset.num_known, dataset.num_trained, settings)
     # The path names settings and triples by their digests: whatever state is there is of this training.
@@ -31,5 +34,9 @@ def train_vectors(context: Context, settings: TrainingSettings) -> TrainedModel:
         torch.cuda.synchronize()
     seconds = run.seconds
     state.unlink(missing_ok=True)
-    tensors = {"entities": tables.entity_vectors, "relations": tables.relation_vectors}
+    tensors = {
+        "entities": tables.entity_vectors,
+        "relations": tables.relation_vectors,
+        "placeholders": trainer.placeholder_vectors,
+    }
     return TrainedModel(tensors, seconds, device_name(device))

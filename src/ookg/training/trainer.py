@@ -44,6 +44,11 @@ class Trainer:
         return self.tables.entities[: self.num_entities].clone()
 
     @property
+    def placeholder_vectors(self) -> Tensor:
+        """The rows that no triple trains, as they are now."""
+        return self.tables.entities[self.num_entities :].clone()
+
+    @property
     def relation_vectors(self) -> Tensor:
         """The relation vectors as they are now."""
         return self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ookg.reproduction.methods.method import BOTH_TASKS, LAN_PROTOCOL, Context, Method, Variant, task_of
 from ookg.reproduction.paper import HEAD_10, untrained_ids
 from ookg.training.settings import PRESETS, TrainingSettings
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ookg.datasets.dataset import Task
     from ookg.embedding import Embedding
     from ookg.evaluation.scoring import Scorer
+    from ookg.newcomers.embedder import Newcomers
     from ookg.newcomers.reducer import Weights
 
 POWER_1, UNIFORM = "power-1", "uniform"
+UNTRAINED = "untrained row"
 NEIGHBORS = (32, 8, 1)  # the caps of the ablation
 DRAWS = 5  # choices of neighbours for each of them
 
@@ -70,7 +76,7 @@ class InverseMethod(Method):
     def variants(self, dataset: str) -> tuple[Variant, ...]:
         """Both protocols and powers, and on FB15k-Head-10 the ablation of InvTransE; degree weights for WN11."""
         if task_of(dataset) != "link-prediction":
-            return (Variant(options={"weights": "degree", "smoothing": 0.1}),)
+            return (Variant(options={"weights": "degree", "smoothing": 0.1, "without_neighbors": UNTRAINED}),)
         printed = CORRELATION | {"power": 1.0}
         found = [
             Variant(options=CORRELATION),
@@ -97,13 +103,30 @@ class InverseMethod(Method):
         dataset, options = context.dataset, variant.options
         limit = NeighborLimit(options["neighbors"], options["draw"]) if "neighbors" in options else None
         newcomers = find_newcomers(trained, context.graph, dataset.train, dataset.given, _weights(options), limit)
-        return TranslationScorer(newcomers.with_room_for(dataset.num_entities - dataset.num_known))
+        newcomers = newcomers.with_room_for(dataset.num_entities - dataset.num_known)
+        if options.get("without_neighbors") == UNTRAINED:
+            rows = context.placeholders(self.training(dataset.name, context.seed))
+            newcomers = newcomers_with_untrained_rows(newcomers, rows)
+        return TranslationScorer(newcomers)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
         """As measured on an H200, or on two cores, at the preset's number of steps."""
         family = preset_of(dataset)
         share_of_preset = self.training(dataset, seed=0).steps / PRESETS[family].steps
         return SECONDS[family, self.model][not on_gpu] * share_of_preset
+
+
+def newcomers_with_untrained_rows(newcomers: Newcomers, rows: Tensor) -> Newcomers:
+    """The same, with a row that no triple trained for each newcomer without a neighbour, as in the authors' code.
+
+    rows: (newcomers or more, entity_width); the newcomers' weights must not depend on a query
+    """
+    import torch
+
+    vectors = newcomers.vectors(np.arange(newcomers.support.num_newcomers))
+    missing = torch.from_numpy(~newcomers.representable).to(vectors.device)
+    vectors[missing] = rows[: int(missing.sum())]
+    return replace(newcomers, refined=vectors)
 
 
 def _weights(options: Mapping[str, Any]) -> Weights:

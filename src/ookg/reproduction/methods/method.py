@@ -17,6 +17,7 @@ from ookg.reproduction.results import MAIN
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
     from ookg.datasets.dataset import Task
     from ookg.datasets.encoded import EncodedDataset
@@ -142,10 +143,18 @@ class Context:
     def embedding(self, settings: TrainingSettings) -> Embedding:
         """Vectors trained on the data set, from the cache if they are there."""
         from ookg.embedding import Embedding
+
+        tensors = self._vectors(settings)
+        return Embedding(settings.geometry, tensors["entities"], tensors["relations"])
+
+    def placeholders(self, settings: TrainingSettings) -> Tensor:
+        """The rows beside those vectors that no triple trained."""
+        return self._vectors(settings)["placeholders"]
+
+    def _vectors(self, settings: TrainingSettings) -> Mapping[str, Tensor]:
         from ookg.reproduction.pretraining import train_vectors
 
-        tensors = self.trained(settings, lambda: train_vectors(self, settings)).tensors
-        return Embedding(settings.geometry, tensors["entities"], tensors["relations"])
+        return self.trained(settings, lambda: train_vectors(self, settings)).tensors
 
     @contextmanager
     def progress(self, label: str, total: int, unit: str = "steps", start: int = 0) -> Iterator[Reporter | None]:
