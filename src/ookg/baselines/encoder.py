@@ -75,7 +75,10 @@ class Encoder(nn.Module):
             else:
                 nn.init.xavier_uniform_(values, generator=generator)
         if isinstance(self.aggregator, Lstm):
-            self.aggregator.remember()
+            if self.settings.lstm_start == "sum":
+                self.aggregator.add_up()
+            else:
+                self.aggregator.remember()
 
     @property
     def device(self) -> torch.device:
@@ -108,6 +111,8 @@ class Encoder(nn.Module):
         if self.padding is not None:
             transitions = torch.where(neighbors.real[:, :, None], transitions, self.padding)
             neighbors = replace(neighbors, real=torch.ones_like(neighbors.real))
+        if self.uses_kernels and isinstance(self.aggregator, Lstm):
+            return self.aggregator.join_by_kernel(transitions, neighbors)
         found: Tensor = self.aggregator(transitions, neighbors, query)
         return found
 

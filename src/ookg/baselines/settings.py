@@ -18,6 +18,7 @@ FalseEntities = Literal["any", "relation"]
 Sides = Literal["even", "bernoulli"]
 OwnRelation = Literal["certain", "mean"]
 Padding = Literal["left out", "learned"]
+LstmStart = Literal["random", "sum"]
 
 # What the settings that are one of a few words can be.
 CHOICES: dict[str, Any] = {
@@ -28,6 +29,7 @@ CHOICES: dict[str, Any] = {
     "sides": Sides,
     "own_relation": OwnRelation,
     "padding": Padding,
+    "lstm_start": LstmStart,
 }
 
 PADDED = ("GNN-LSTM", "GNN-MEAN")  # the methods that can learn padding
@@ -62,6 +64,7 @@ class BaselineSettings:
         heads(t) / (tails(h) + heads(t)), the distinct heads of t and tails of h in train over all relations
     own_relation: P(a implies a) in LAN's logic weights: "certain", which is 1, or the "mean" over all directed
         relations b of P(a implies b), a itself counted as 0
+    lstm_start: what an LSTM is before training: "random", or nearly the "sum" of what it has read
     lr: Adam's; weight_decay: λ, λ/2 · ‖x‖² of the parameters x of transition and aggregator, but an LSTM's, is added to
         the objective
     batch: true triples a step; epochs: at most so many passes over train
@@ -83,6 +86,7 @@ class BaselineSettings:
     false_entities: FalseEntities = "any"
     sides: Sides = "even"
     own_relation: OwnRelation = "mean"
+    lstm_start: LstmStart = "random"
     lr: float = 1e-3
     weight_decay: float = 0.0
     batch: int = 1024
