@@ -594,6 +594,21 @@ def test_learned_padding_counts_as_often_as_neighbors_are_missing(method: str) -
     assert not torch.equal(trained.encoder.padding, began)
 
 
+def test_an_lstm_may_start_as_a_sum() -> None:
+    encoder = Encoder(random_dataset(), small_settings("GNN-LSTM", lstm_start="sum"))
+    assert isinstance(encoder.aggregator, Lstm)
+    x = torch.randn(1, 3, 6, generator=torch.Generator().manual_seed(0))
+    gate = torch.sigmoid(torch.tensor(2.0))
+    cell, expected = torch.zeros(6), []
+    for step in x[0]:
+        cell = gate * cell + gate * torch.tanh(step)
+        expected.append(gate * torch.tanh(cell))
+    torch.testing.assert_close(encoder.aggregator.lstm(x)[0][0], torch.stack(expected))
+    other = Encoder(random_dataset(), small_settings("GNN-LSTM"))
+    assert isinstance(other.aggregator, Lstm)
+    assert not torch.allclose(other.aggregator.lstm(x)[0][0], torch.stack(expected), atol=0.1)
+
+
 def test_only_some_methods_learn_padding() -> None:
     with pytest.raises(InputError, match="padding 'learned' of LAN; it is there for GNN-LSTM and GNN-MEAN alone"):
         small_settings("LAN", padding="learned")

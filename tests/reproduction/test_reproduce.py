@@ -324,6 +324,34 @@ def test_a_damaged_model_is_made_again(places: Places, trainings: list[str]) -> 
     assert len(trainings) == 2
 
 
+def test_a_model_in_another_format_is_made_again(
+    places: Places, trainings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected: Any = (["triplet-classification"], [CLAIMS], ["InvTransE"])
+    reproduce(*selected, device="cpu", places=places)
+    places.results.path_of(Run(CLAIMS, "InvTransE", 0)).unlink()
+    monkeypatch.setattr("ookg.reproduction.cache.FORMAT", 3)
+    reproduce(*selected, device="cpu", places=places)
+    assert len(trainings) == 2
+
+
+def test_newcomers_without_a_neighbor_are_rows_that_no_triple_trained(places: Places) -> None:
+    dataset = EncodedDataset.of(load_dataset(CLAIMS, places.data))
+    stranger, linked = dataset.num_entities, dataset.num_known
+    context = Context(replace(dataset, num_entities=stranger + 1), 0, torch.device("cpu"), ModelCache(places.models))
+    embedding = INV_TRANSE.train(context)
+    scorer = INV_TRANSE.scorer(context, embedding, INV_TRANSE.variants(CLAIMS)[0])
+    rows = context.placeholders(INV_TRANSE.training(CLAIMS, 0))
+    assert len(rows) == 38_194 - 37_700
+    expected = -(rows[0] + embedding.relations[1] - embedding.entities[2]).abs().sum()
+    assert scorer.scores(np.array([[stranger, 1, 2]]))[0] == pytest.approx(float(expected), rel=1e-5)
+    # The others are as they would be without strangers.
+    plain = INV_TRANSE.scorer(context, embedding, Variant(options={"weights": "degree", "smoothing": 0.1}))
+    triple = np.array([[linked, 1, 2]])
+    assert scorer.scores(triple).tolist() == plain.scores(triple).tolist()
+    assert np.isnan(plain.scores(np.array([[stranger, 1, 2]]))[0])
+
+
 def test_list_says_what_there_is_to_do(command: Command) -> None:
     text = command("--list", *LINKS)
     assert "0 of 20" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ookg.reproduction.machine import device_name
@@ -69,6 +69,11 @@ class BaselineMethod(Method):
         task = task_of(dataset)
         changes = {"seed": seed, "patience": 0, **CHANGES[task][self.name]}
         return published_settings(self.name, task).changed(changes)
+
+    def variants(self, dataset: str) -> tuple[Variant, ...]:
+        """Both protocols of link prediction. What stands for an entity without a neighbour is the scorer's rule."""
+        found = super().variants(dataset)
+        return tuple(replace(variant, options={"without_neighbors": "zero vector"}) for variant in found)
 
     def train(self, context: Context) -> TrainedBaseline:
         """Train it end to end, or take its parameters from the cache."""

@@ -1,0 +1,54 @@
+"""The GPU's LSTM, run by Triton's interpreter on the CPU, against PyTorch's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is not installed: its kernels cannot be interpreted")
+
+# Sequences, steps, coordinates: less and more than a program takes; one step; below, at and above a power of two.
+SHAPES = [(5, 3, 6), (17, 4, 20), (40, 1, 16), (33, 7, 10)]
+# Of the gradients that come back: as they are, and so small that half precision holds none of them.
+SIZES = [1.0, 1e-9]
+
+
+def test_triton_lstm_equals_pytorchs() -> None:
+    # The interpreter is chosen when Triton is imported, so these run in a process of their own.
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{len(SHAPES) * len(SIZES)} cases equal" in result.stdout
+
+
+def compare(rows: int, steps: int, dim: int, size: float) -> None:
+    from ookg.kernels.gpu_lstm import lstm_outputs
+
+    generator = torch.Generator().manual_seed(rows)
+    lstm = torch.nn.LSTM(dim, dim, batch_first=True)
+    for values in lstm.parameters():
+        torch.nn.init.normal_(values, std=0.5, generator=generator)
+    sequences = torch.randn(rows, steps, dim, generator=generator, requires_grad=True)
+    weights = size * torch.randn(rows, steps, dim, generator=generator)
+    slow, fast = lstm(sequences)[0], lstm_outputs(lstm, sequences)
+    # Products are of half precision, added up over the steps.
+    torch.testing.assert_close(fast, slow, rtol=0, atol=5e-3)
+    leaves = [sequences, *lstm.parameters()]
+    found = torch.autograd.grad((fast * weights).sum(), leaves)
+    for mine, theirs in zip(found, torch.autograd.grad((slow * weights).sum(), leaves), strict=True):
+        if steps > 1:
+            assert theirs.abs().max() > 0
+        assert (mine - theirs).norm() <= 5e-3 * theirs.norm()
+
+
+if __name__ == "__main__":
+    for case in SHAPES:
+        for case_size in SIZES:
+            compare(*case, case_size)
+    print(f"{len(SHAPES) * len(SIZES)} cases equal")
