@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,6 +26,17 @@ def test_triton_lstm_equals_pytorchs() -> None:
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{len(SHAPES) * len(SIZES)} cases equal" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("dim", "room", "expected"), [(100, 232_448, True), (100, 101_376, False), (64, 101_376, True)]
+)
+def test_weights_must_fit_a_program(dim: int, room: int, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ookg.kernels.gpu_lstm import fits
+
+    properties = SimpleNamespace(shared_memory_per_block_optin=room)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    assert fits(dim, torch.device("cuda")) is expected
 
 
 def compare(rows: int, steps: int, dim: int, size: float) -> None:

@@ -97,6 +97,15 @@ class Encoder(nn.Module):
         return self.uses_kernels and fuses and self.padding is None
 
     @property
+    def reads_by_kernel(self) -> bool:
+        """Whether an LSTM's steps are one kernel, where its weights fit a program."""
+        if not self.uses_kernels:
+            return False
+        from ookg.kernels.gpu_lstm import fits
+
+        return fits(self.settings.dim, self.device)
+
+    @property
     def ranks_by_kernel(self) -> bool:
         """Whether losses come from one kernel."""
         settings = self.settings
@@ -111,7 +120,7 @@ class Encoder(nn.Module):
         if self.padding is not None:
             transitions = torch.where(neighbors.real[:, :, None], transitions, self.padding)
             neighbors = replace(neighbors, real=torch.ones_like(neighbors.real))
-        if self.uses_kernels and isinstance(self.aggregator, Lstm):
+        if isinstance(self.aggregator, Lstm) and self.reads_by_kernel:
             return self.aggregator.join_by_kernel(transitions, neighbors)
         found: Tensor = self.aggregator(transitions, neighbors, query)
         return found

@@ -24,6 +24,8 @@ ROWS = 16  # sequences of a program; a product on tensor cores has no less
 WARPS = 8
 STAGES = 2
 SMALLEST_BLOCK = 16  # the shortest side of such a product
+# What a program needs of its multiprocessor's shared memory at most, for weights of this block: it runs with so much.
+MEMORY, MEMORY_BLOCK = 232_448, 128
 GATES = 4  # input, forget, cell, output, as in PyTorch's LSTM
 
 
@@ -142,10 +144,20 @@ class _Recurrence(torch.autograd.Function):
         return to_inputs, to_weights
 
 
+def fits(dim: int, device: torch.device) -> bool:
+    """Whether a program on this GPU has room for the weights between steps."""
+    room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    return MEMORY * _block(dim) ** 2 <= room * MEMORY_BLOCK**2
+
+
+def _block(dim: int) -> int:
+    return max(SMALLEST_BLOCK, int(triton.next_power_of_2(dim)))
+
+
 def _by_gate(weights: Tensor) -> Tensor:
     """(4, block, block) from (4 d, d): a matrix a gate, from that gate to the outputs before, filled up with zeros."""
     dim = weights.shape[1]
-    missing = max(SMALLEST_BLOCK, triton.next_power_of_2(dim)) - dim
+    missing = _block(dim) - dim
     return functional.pad(weights.to(torch.float16).view(GATES, dim, dim), (0, missing, 0, missing))
 
 
