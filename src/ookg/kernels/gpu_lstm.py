@@ -20,6 +20,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
+from ookg.kernels.gpu import _sigmoid
+from ookg.kernels.gpu_neighbors import _tanh
+
 ROWS = 16  # sequences of a program; a product on tensor cores has no less
 WARPS = 8
 STAGES = 2
@@ -27,16 +30,6 @@ SMALLEST_BLOCK = 16  # the shortest side of such a product
 # What a program needs of its multiprocessor's shared memory at most, for weights of this block: it runs with so much.
 MEMORY, MEMORY_BLOCK = 232_448, 128
 GATES = 4  # input, forget, cell, output, as in PyTorch's LSTM
-
-
-@triton.jit
-def _sigmoid(x):
-    return 1.0 / (1.0 + tl.exp(-x))
-
-
-@triton.jit
-def _tanh(x):
-    return 1.0 - 2.0 / (tl.exp(2.0 * x) + 1.0)
 
 
 @triton.jit
