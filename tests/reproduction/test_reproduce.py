@@ -485,6 +485,10 @@ def test_times_are_a_result_like_others(
     assert "0 of 1 to do" in command("--list", "--table", "efficiency")
     assert command("--table", "efficiency") == text
     assert path.read_bytes() == before
+    older = json.loads(before)
+    del older["settings"]["lan"]["padding"]  # as stored before there was this setting
+    path.write_text(json.dumps(older))
+    assert "0 of 1 to do" in command("--list", "--table", "efficiency")
     monkeypatch.setattr(efficiency, "MEASUREMENT", replace(tiny, steps=3))
     assert "measured with other settings than now" in command("--table", "efficiency", code=2)
     assert command("--table", "efficiency", "--from-results") == text

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from ookg.reproduction.machine import device_name, versions
 from ookg.reproduction.results import ResultsFolder, write_json
 from ookg.training.settings import PRESETS, TrainingSettings
 from ookg.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from ookg.baselines import BaselineSettings
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,14 @@ MEASUREMENT = Measurement()
 
 def settings_of(measurement: Measurement) -> dict[str, Any]:
     """All that the times depend on, as plain values: how they are measured, and LAN's settings."""
+    return measurement.to_dict() | {"lan": lan_settings().to_dict()}
+
+
+def lan_settings() -> BaselineSettings:
+    """LAN's published settings."""
     from ookg.baselines import published_settings
 
-    return measurement.to_dict() | {"lan": published_settings("LAN", "triplet-classification").to_dict()}
+    return published_settings("LAN", "triplet-classification")
 
 
 def measure(
@@ -87,9 +95,7 @@ def training_times(dataset: EncodedDataset, device: torch.device, measurement: M
     is that of one pass. Once with our fastest step of each method, and once with both in plain PyTorch. Then each
     method at its own published settings, where InvTransE has 128 false triples a true one and d 300.
     """
-    from ookg.baselines import published_settings
-
-    lan = published_settings("LAN", "triplet-classification")
+    lan = lan_settings()
     ours = PRESETS["wn11"]
     shared = {"dim": measurement.dim, "batch": measurement.batch}
     same = ours.changed(shared | {"negatives": measurement.negatives})
@@ -204,7 +210,6 @@ def _lan_entities(
     dim: int, size: int, neighbors: int, device: torch.device, measurement: Measurement
 ) -> Callable[[], Tensor]:
     """LAN's network on random neighbours: O(md²). In plain PyTorch: our kernel applies W to the tables instead."""
-    from ookg.baselines import published_settings
     from ookg.baselines.encoder import Encoder
     from ookg.baselines.neighbors import Neighbors
 
@@ -214,7 +219,7 @@ def _lan_entities(
     nothing = np.empty((0, 3), dtype=np.int64)
     sizes = measurement.entities, measurement.entities, measurement.relations, measurement.relations
     random = EncodedDataset("random", "triplet-classification", *sizes, train, nothing, nothing, nothing)
-    encoder = Encoder(random, published_settings("LAN", random.task).changed({"dim": dim}), device).eval()
+    encoder = Encoder(random, lan_settings().changed({"dim": dim}), device).eval()
     encoder.uses_kernels = False
     table = Neighbors(
         torch.randint(2 * measurement.relations, (size, neighbors), device=device),

@@ -18,7 +18,7 @@ from ookg.reproduction.cache import ModelCache
 from ookg.reproduction.machine import device_name, is_gpu, versions
 from ookg.reproduction.methods import METHODS, Context, run_settings
 from ookg.reproduction.paper import CLASSIFICATION_MEASURES
-from ookg.reproduction.plan import EFFICIENCY, Job, Selection, State, jobs_of, refuse_other_settings
+from ookg.reproduction.plan import EFFICIENCY, Job, Selection, State, completed, jobs_of, refuse_other_settings
 from ookg.reproduction.rendering import Grid, grid_of
 from ookg.reproduction.results import Result, ResultsFolder, plain
 from ookg.reproduction.tables import Cell, Table, run_tables
@@ -154,8 +154,9 @@ def _efficiency_state(results: ResultsFolder, device: str) -> State:
     path = efficiency_results.path_of(results, device)
     if not path.exists():
         return "to do"
-    same = efficiency_results.Efficiency.read(path).settings == plain(efficiency.settings_of(efficiency.MEASUREMENT))
-    return "done" if same else "other settings"
+    stored = dict(efficiency_results.Efficiency.read(path).settings)
+    stored["lan"] = completed(stored.get("lan"), efficiency.lan_settings())
+    return "done" if stored == plain(efficiency.settings_of(efficiency.MEASUREMENT)) else "other settings"
 
 
 def make_missing(selection: Selection, places: Places, device: str = "auto", progress: bool = False) -> None:
