@@ -36,7 +36,7 @@ def wait(device: torch.device) -> None:
 
 
 def check(encoder: Encoder, batch: Tensor) -> str:
-    """Compare the loss and the gradients by kernels with those step by step; both in full precision."""
+    """Compare the loss and the gradients by kernels with those step by step; in full precision but for the LSTM's."""
     found = []
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")

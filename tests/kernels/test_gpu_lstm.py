@@ -10,6 +10,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from ookg.baselines.aggregators import Lstm
+from ookg.baselines.neighbors import Neighbors
+
 pytest.importorskip("triton", reason="Triton is not installed: its kernels cannot be interpreted")
 
 # Sequences, steps, coordinates: less and more than a program takes; one step; below, at and above a power of two.
@@ -59,7 +62,22 @@ def compare(rows: int, steps: int, dim: int, size: float) -> None:
         assert (mine - theirs).norm() <= 5e-3 * theirs.norm()
 
 
+def compare_aggregates() -> None:
+    generator = torch.Generator().manual_seed(1)
+    aggregator = Lstm(6)
+    count = torch.tensor([0, 1, 4, 2])
+    nothing = torch.zeros(4, 4, dtype=torch.int64)
+    neighbors = Neighbors(nothing, nothing, torch.arange(4) < count[:, None])
+    transitions = torch.randn(4, 4, 6, generator=generator)
+    with torch.no_grad():
+        fast = aggregator.join_by_kernel(transitions, neighbors)
+        slow = aggregator(transitions, neighbors, nothing[:, 0])
+    assert slow[1:].abs().min() > 0
+    torch.testing.assert_close(fast, slow, rtol=0, atol=2e-3)
+
+
 if __name__ == "__main__":
+    compare_aggregates()
     for case in SHAPES:
         for case_size in SIZES:
             compare(*case, case_size)

@@ -330,7 +330,8 @@ def test_a_model_in_another_format_is_made_again(
     selected: Any = (["triplet-classification"], [CLAIMS], ["InvTransE"])
     reproduce(*selected, device="cpu", places=places)
     places.results.path_of(Run(CLAIMS, "InvTransE", 0)).unlink()
-    monkeypatch.setattr("ookg.reproduction.cache.FORMAT", 3)
+    monkeypatch.setattr("ookg.reproduction.cache.ENDING", ".3.safetensors")
+    assert not ModelCache(places.models).holds(CLAIMS, INV_TRANSE.training(CLAIMS, 0))
     reproduce(*selected, device="cpu", places=places)
     assert len(trainings) == 2
 

@@ -81,7 +81,7 @@ class Lstm(Aggregator):
         nn.init.ones_(biases.chunk(4)[1])
 
     def add_up(self) -> None:
-        """Make it nearly add up what it reads: all gates are open whatever comes, and cells take inputs as they are."""
+        """Make it a sum that fades: cells take inputs as they are, and all gates are open, but for a little, always."""
         values = dict(self.lstm.named_parameters())
         for name in ("weight_ih_l0", "weight_hh_l0"):
             nn.init.zeros_(values[name])

@@ -59,7 +59,7 @@ class Encoder(nn.Module):
         self.uses_kernels = self.device.type == "cuda" and find_spec("triton") is not None
 
     def _initialize(self) -> None:
-        """Xavier's uniform values for all matrices, zeros for biases, ones for forget gates'; the same everywhere."""
+        """Xavier's uniform values, zeros for biases, for an LSTM what `lstm_start` says; the same everywhere."""
         generator = torch.Generator().manual_seed(stream(self.settings.seed, INITIAL) >> 1)
         for name, values in self.named_parameters():
             if name in ("transition.scale", "transition.shift"):
@@ -128,8 +128,10 @@ class Encoder(nn.Module):
     def by_query(self, neighbors: Neighbors) -> Callable[[int], Tensor]:
         """A function from a directed relation to the vectors of entities with these neighbours, asked from it.
 
-        What does not depend on the question is done once, but by the kernel, where doing it again is faster.
+        For query-aware aggregators. What does not depend on the question is done once, but by the kernel, where doing
+        it again is faster.
         """
+        assert self.query_aware
         size, device = len(neighbors.entity), self.device
         if self.joins_by_kernel:
             return lambda query: self(neighbors, torch.full((size,), query, device=device))

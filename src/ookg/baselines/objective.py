@@ -25,7 +25,8 @@ def batch_loss(encoder: Encoder, batch: Tensor) -> Tensor:
         neighbors = encoder.table.without(entities, *hidden)
     else:
         neighbors = encoder.table.of_entities(entities)
-    usable = neighbors.real[:, 0].view(3, -1).all(dim=0).to(torch.float32)  # (batch,)
+    has_vector = neighbors.real[:, 0] if encoder.padding is None else torch.ones_like(neighbors.real[:, 0])
+    usable = has_vector.view(3, -1).all(dim=0).to(torch.float32)  # (batch,)
     losses = _losses(encoder, encoder(neighbors, query), relation, on_tail)
     loss = (losses * usable).sum() / usable.sum().clamp_min(1.0)
     if settings.raw_term:

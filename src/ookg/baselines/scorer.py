@@ -41,14 +41,14 @@ class TrainedBaseline(Scorer):
         self._entities_at_once = max(1, NUMBERS_AT_ONCE // (encoder.table.width * self.settings.dim))
 
     def answerable(self, queries: Queries) -> BoolArray:
-        """Whether the relation is trained."""
-        return self._represented(queries.entity) & self._trained(queries.relation)
+        """Whether the entity exists and the relation is trained."""
+        return self._exists(queries.entity) & self._trained(queries.relation)
 
     def scores(self, triples: IntArray) -> FloatArray:
         """-D(h, r, t)."""
         head, relation, tail = triples.T
         found = np.full(len(triples), np.nan)
-        rows = np.flatnonzero(self._represented(head) & self._represented(tail) & self._trained(relation))
+        rows = np.flatnonzero(self._exists(head) & self._exists(tail) & self._trained(relation))
         head, relation, tail = head[rows], relation[rows], tail[rows]
         heads, tails = self._vectors_of(head, relation), self._vectors_of(tail, relation + self.num_relations)
         with torch.no_grad():
@@ -112,7 +112,7 @@ class TrainedBaseline(Scorer):
             found[rows] = self.encoder.scaled(vectors)
         return found
 
-    def _represented(self, entities: IntArray) -> BoolArray:
+    def _exists(self, entities: IntArray) -> BoolArray:
         found: BoolArray = (entities >= 0) & (entities < self._num_entities)
         return found
 

@@ -51,8 +51,8 @@ class BaselineSettings:
     method: one of BASELINES; it names the aggregator. task: what is trained for and validated by
     transition: what becomes of a neighbour before the aggregation; "projection" and "linear" are open to the GNNs
     dim: coordinates of an entity; max_neighbors: K, the first so many neighbours of an entity count
-    padding: where an entity has less neighbours than others: "left out", or "learned": a vector that is aggregated like
-        a neighbour's transition, as often as neighbours are missing
+    padding: where an entity has fewer neighbours than others: "left out", or "learned": a vector that is aggregated
+        like a neighbour's transition, as often as neighbours are missing
     distance: D of a triple: "l1" is ‖h + r - t‖₁, "l1-normalized" the same with h, r, t scaled to length 1,
         "squared" is ‖h + tanh(r) - t‖₂²
     objective: "ranking" is max(0, γ + D - D'), "absolute" is D + max(0, γ - D'), D' the distance of a false triple
@@ -64,7 +64,7 @@ class BaselineSettings:
         heads(t) / (tails(h) + heads(t)), the distinct heads of t and tails of h in train over all relations
     own_relation: P(a implies a) in LAN's logic weights: "certain", which is 1, or the "mean" over all directed
         relations b of P(a implies b), a itself counted as 0
-    lstm_start: what an LSTM is before training: "random", or nearly the "sum" of what it has read
+    lstm_start: what an LSTM is before training: "random", or a fading "sum" of what it has read
     lr: Adam's; weight_decay: λ, λ/2 · ‖x‖² of the parameters x of transition and aggregator, but an LSTM's, is added to
         the objective
     batch: true triples a step; epochs: at most so many passes over train

@@ -27,7 +27,7 @@ ROWS = 16  # sequences of a program; a product on tensor cores has no less
 WARPS = 8
 STAGES = 2
 SMALLEST_BLOCK = 16  # the shortest side of such a product
-# What a program needs of its multiprocessor's shared memory at most, for weights of this block: it runs with so much.
+# With so many bytes of shared memory a program has room for the weights of this block; taken to grow with its square.
 MEMORY, MEMORY_BLOCK = 232_448, 128
 GATES = 4  # input, forget, cell, output, as in PyTorch's LSTM
 
@@ -169,5 +169,5 @@ def lstm_outputs(lstm: torch.nn.LSTM, sequences: Tensor) -> Tensor:
     """
     values = dict(lstm.named_parameters())
     inputs = functional.linear(sequences, values["weight_ih_l0"], values["bias_ih_l0"] + values["bias_hh_l0"])
-    found: Tensor = _Recurrence.apply(inputs, values["weight_hh_l0"])
+    found: Tensor = _Recurrence.apply(inputs.contiguous(), values["weight_hh_l0"])
     return found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ookg.datasets.encoded import EncodedDataset
 
 DIGITS = 16  # of a digest
-FORMAT = 2  # of the files; one of another format counts as none
+ENDING = ".2.safetensors"  # with the number of the files' format: what is in another one is made again
 
 
 class Settings(Protocol):
@@ -48,18 +48,18 @@ class TrainedModel:
 
 
 class ModelCache:
-    """Trained models under a folder: DATASET/SETTINGS-TRIPLES.safetensors, both named by their digests."""
+    """Trained models under a folder: DATASET/SETTINGS-TRIPLES.2.safetensors, both named by their digests."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else model_folder()
 
     def holds(self, dataset: str, settings: Settings) -> bool:
         """Whether a model of these settings is there, without a look at the data set."""
-        return any((self.folder / dataset).glob(f"{settings_digest(settings)}-{'?' * DIGITS}.safetensors"))
+        return any((self.folder / dataset).glob(f"{settings_digest(settings)}-{'?' * DIGITS}{ENDING}"))
 
     def path_of(self, dataset: EncodedDataset, settings: Settings) -> Path:
         """Where the model is, or will be."""
-        return self.folder / dataset.name / f"{settings_digest(settings)}-{_triples_digest(dataset)}.safetensors"
+        return self.folder / dataset.name / f"{settings_digest(settings)}-{_triples_digest(dataset)}{ENDING}"
 
     def load(self, dataset: EncodedDataset, settings: Settings, device: torch.device) -> TrainedModel | None:
         """The model, if it is there and whole."""
@@ -71,8 +71,6 @@ class ModelCache:
         try:
             with safe_open(path, framework="pt", device=str(device)) as file:
                 header = json.loads(file.metadata()["ookg"])
-                if header["format"] != FORMAT:
-                    return None
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
                 return TrainedModel(tensors, float(header["seconds"]), str(header["device"]), dict(header["about"]))
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
@@ -84,7 +82,7 @@ class ModelCache:
 
         # Each tensor is stored on its own: safetensors refuses tensors that share memory.
         tensors = {name: value.detach().clone().contiguous().cpu() for name, value in trained.tensors.items()}
-        header = {"format": FORMAT, "seconds": trained.seconds, "device": trained.device, "about": dict(trained.about)}
+        header = {"seconds": trained.seconds, "device": trained.device, "about": dict(trained.about)}
         text = json.dumps(header | {"settings": settings.to_dict()})
         with atomic_write(self.path_of(dataset, settings)) as temporary:
             save_file(tensors, temporary, metadata={"ookg": text})

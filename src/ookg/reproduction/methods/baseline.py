@@ -67,8 +67,8 @@ class BaselineMethod(Method):
 
     def variants(self, dataset: str) -> tuple[Variant, ...]:
         """Both protocols of link prediction. What stands for an entity without a neighbour is the scorer's rule."""
-        found = super().variants(dataset)
-        return tuple(replace(variant, options={"without_neighbors": "zero vector"}) for variant in found)
+        rule = {"without_neighbors": "zero vector"}
+        return tuple(replace(variant, options=variant.options | rule) for variant in super().variants(dataset))
 
     def train(self, context: Context) -> TrainedBaseline:
         """Train it end to end, or take its parameters from the cache."""

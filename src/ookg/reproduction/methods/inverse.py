@@ -119,6 +119,7 @@ class InverseMethod(Method):
 def newcomers_with_untrained_rows(newcomers: Newcomers, rows: Tensor) -> Newcomers:
     """The same, with a row that no triple trained for each newcomer without a neighbour, as in the authors' code.
 
+    It is for `scores`: such a newcomer still counts as one that cannot be represented, so no query about it is ranked.
     rows: (newcomers or more, entity_width); the newcomers' weights must not depend on a query
     """
     import torch

@@ -47,7 +47,7 @@ class Variant:
 
     name: str = MAIN
     protocol: Protocol = "paper"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 class Method(ABC):
