@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -47,3 +50,19 @@ def published() -> Path:
     if not folder:
         pytest.skip("OOKG_DATA is not set: no published data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def interpreted() -> Callable[[str], str]:
+    """Run a test file as a script, its kernels by Triton's interpreter on the CPU; return what it printed."""
+
+    def run(file: str) -> str:
+        # The interpreter is chosen when Triton is imported, so this is a process of its own.
+        environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+        result = subprocess.run(
+            [sys.executable, file], env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    return run

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -21,14 +19,8 @@ SHAPES = [(5, 3, 6), (17, 4, 20), (40, 1, 16), (33, 7, 10)]
 SIZES = [1.0, 1e-9]
 
 
-def test_triton_lstm_equals_pytorchs() -> None:
-    # The interpreter is chosen when Triton is imported, so these run in a process of their own.
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert f"{len(SHAPES) * len(SIZES)} cases equal" in result.stdout
+def test_triton_lstm_equals_pytorchs(interpreted: Callable[[str], str]) -> None:
+    assert f"{len(SHAPES) * len(SIZES)} cases equal" in interpreted(__file__)
 
 
 @pytest.mark.parametrize(

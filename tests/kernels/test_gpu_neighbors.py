@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -24,14 +22,8 @@ MARGINS = [0.5, 3.0, 300.0]
 CASES = 2 * len(SHAPES) + len(MARGINS) + 1
 
 
-def test_triton_kernels_equal_plain_pytorch() -> None:
-    # The interpreter is chosen when Triton is imported, so these run in a process of their own.
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert f"{CASES} cases equal" in result.stdout
+def test_triton_kernels_equal_plain_pytorch(interpreted: Callable[[str], str]) -> None:
+    assert f"{CASES} cases equal" in interpreted(__file__)
 
 
 def some_neighbors(room: int, generator: torch.Generator) -> Neighbors:
