@@ -19,6 +19,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from ookg.baselines import BASELINES, TrainedBaseline, published_settings
+from ookg.baselines.aggregators import Lstm
 from ookg.baselines.encoder import Encoder
 from ookg.baselines.objective import batch_loss
 from ookg.baselines.sampling import Batches
@@ -55,6 +56,26 @@ def check(encoder: Encoder, batch: Tensor) -> str:
     return f"loss and gradients equal (relative difference at most {max(apart):.1e})"
 
 
+def check_recurrence(aggregator: Lstm) -> str:
+    """Compare the LSTM's kernel with the library's LSTM in full precision: random sequences, small random gradients."""
+    from ookg.kernels.gpu_lstm import lstm_outputs
+
+    weights = next(aggregator.parameters())
+    sequences = torch.randn(256, 64, weights.shape[1], device=weights.device, requires_grad=True)
+    gradient = 1e-6 * torch.randn_like(sequences)
+    leaves = [sequences, *aggregator.parameters()]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        outputs = lstm_outputs(aggregator.lstm, sequences), aggregator.lstm(sequences)[0]
+        found = [[values.detach(), *torch.autograd.grad(values, leaves, gradient)] for values in outputs]
+    torch.set_float32_matmul_precision(before)
+    apart = [float((mine - plain).norm() / plain.norm()) for mine, plain in zip(*found, strict=True)]
+    if not all(value < 1e-3 for value in apart):
+        sys.exit(f"GNN-LSTM: the kernel's recurrence and the library's differ: {apart}")
+    return f"recurrence alone equal (relative difference at most {max(apart):.1e})"
+
+
 def seconds_a_step(encoder: Encoder, epoch: Tensor, steps: int) -> tuple[float, Tensor]:
     """Of so many steps, and the last one's loss."""
     device = encoder.device
@@ -80,6 +101,8 @@ def measure(dataset: EncodedDataset, method: str, device: torch.device, steps: i
     drawn = time.perf_counter() - begun
     if encoder.joins_by_kernel or encoder.ranks_by_kernel:
         checked = check(encoder, epoch[0])
+        if isinstance(encoder.aggregator, Lstm) and encoder.reads_by_kernel:
+            checked += "; " + check_recurrence(encoder.aggregator)
         plain = Encoder(dataset, settings, device)
         plain.uses_kernels = False
         slow, _ = seconds_a_step(plain, epoch, steps)

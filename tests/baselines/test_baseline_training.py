@@ -594,6 +594,18 @@ def test_learned_padding_counts_as_often_as_neighbors_are_missing(method: str) -
     assert not torch.equal(trained.encoder.padding, began)
 
 
+def test_an_end_without_another_neighbor_counts_in_training_where_padding_is_learned() -> None:
+    # Entity 2 has the one neighbour 0, which is hidden as the target; 0 has another one.
+    chain = np.array([[2, 0, 0], [0, 0, 1], [1, 0, 3], [3, 0, 0]])
+    dataset = replace(random_dataset(), num_known=4, num_entities=4, num_trained=1, train=chain, valid=chain)
+    dataset = replace(dataset, aux=np.empty((0, 3), dtype=np.int64))
+    batch = torch.tensor([[2, 0, 0, 1, 1]])
+    for padding, counts in (("left out", False), ("learned", True)):
+        settings = small_settings("GNN-MEAN", padding=padding, raw_term=False, margin=300.0)
+        loss = batch_loss(shaken(Encoder(dataset, settings)), batch)
+        assert bool(loss > 200) is counts
+
+
 def test_an_lstm_may_start_as_a_sum() -> None:
     encoder = Encoder(random_dataset(), small_settings("GNN-LSTM", lstm_start="sum"))
     assert isinstance(encoder.aggregator, Lstm)

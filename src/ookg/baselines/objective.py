@@ -12,7 +12,8 @@ from ookg.baselines.settings import BaselineSettings
 def batch_loss(encoder: Encoder, batch: Tensor) -> Tensor:
     """The mean objective of a batch as `Batches` draws it, (batch, 5).
 
-    A triple with an end that has no neighbour but the hidden one does not count in the aggregated term.
+    A triple with an end that has no neighbour but the hidden one does not count in the aggregated term, unless padding
+    is learned, which then stands for that end.
     """
     settings = encoder.settings
     head, relation, tail, false, replaces_tail = batch.unbind(dim=1)
