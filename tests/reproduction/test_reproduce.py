@@ -273,12 +273,18 @@ def test_baselines_train_as_published_but_for_what_is_listed() -> None:
     assert ranking == published_settings("LAN", "link-prediction").changed(
         {"seed": 3, "patience": 0, "validate_every": 50}
     )
+    judging = methods["LAN"].training("WN11-Both-1000", 3)
+    assert judging == published_settings("LAN", "triplet-classification").changed(
+        {"seed": 3, "patience": 0, "validate_every": 1, "hide_target": False}  # published code hides nothing
+    )
     on_heads, on_both = (methods["GNN-LSTM"].training(name, 0) for name in ("WN11-Head-3000", "WN11-Both-3000"))
-    assert on_heads == on_both
+    assert (on_heads.margin, on_both.margin) == (12.0, 300.0)
+    assert on_heads == on_both.changed({"margin": 12.0})
     assert (on_heads.transition, on_heads.lstm_start) == ("projection", "sum")
-    # Trained in LAN's frame, GNN-MEAN differs from LAN in nothing else.
+    # Trained in LAN's frame, GNN-MEAN differs from LAN in nothing else but how long, how often it is judged and hiding.
     mean, lan = (methods[name].training("WN11-Tail-1000", 0) for name in ("GNN-MEAN", "LAN"))
-    assert mean == lan.changed({"method": "GNN-MEAN", "epochs": 200})
+    others = {"method": "GNN-MEAN", "epochs": 200, "validate_every": 5, "hide_target": True}
+    assert mean == lan.changed(others)
     assert methods["LAN"].rough_seconds("WN11-Tail-1000", on_gpu=True) < methods["LAN"].rough_seconds(
         "WN11-Tail-1000", on_gpu=False
     )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ookg.reproduction.methods.method import BOTH_TASKS, LAN_PROTOCOL, Context, Method, Variant, task_of
+from ookg.reproduction.methods.method import (
+    BOTH_TASKS,
+    LAN_PROTOCOL,
+    ChangesByDataset,
+    Context,
+    Method,
+    Variant,
+    changes_for,
+    task_of,
+)
 from ookg.reproduction.paper import HEAD_10, untrained_ids
 from ookg.training.settings import PRESETS, TrainingSettings
 
@@ -29,7 +38,7 @@ DRAWS = 5  # choices of neighbours for each of them
 CORRELATION: dict[str, Any] = {"weights": "correlation", "power": 4.0}
 # Where the authors' code trains otherwise than the preset, which the paper does not mention: by model and by how the
 # data set's name begins. The rate drops at 10,000 and 20,000 steps.
-OTHER_THAN_PRESET: Mapping[tuple[str, str], Mapping[str, Any]] = {
+OTHER_THAN_PRESET: ChangesByDataset = {
     ("transe", "WN11-Both-"): {"lr": 1e-2, "steps": 30_000, "lr_drops": (1 / 3, 2 / 3)},
 }
 # Seconds of a training at the presets: (data sets, model) on an H200, and on two cores.
@@ -67,11 +76,8 @@ class InverseMethod(Method):
 
         That is rows that no triple trains, and other settings for some of the data sets.
         """
-        changes: dict[str, Any] = {"model": self.model, "seed": seed, "placeholder_entities": untrained_ids(dataset)}
-        for (model, name_begins), others in OTHER_THAN_PRESET.items():
-            if model == self.model and dataset.startswith(name_begins):
-                changes |= others
-        return PRESETS[preset_of(dataset)].changed(changes)
+        changes = {"model": self.model, "seed": seed, "placeholder_entities": untrained_ids(dataset)}
+        return PRESETS[preset_of(dataset)].changed(changes | changes_for(OTHER_THAN_PRESET, self.model, dataset))
 
     def variants(self, dataset: str) -> tuple[Variant, ...]:
         """Both protocols and powers, and on FB15k-Head-10 the ablation of InvTransE; degree weights for WN11."""

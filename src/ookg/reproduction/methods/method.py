@@ -32,10 +32,22 @@ if TYPE_CHECKING:
 BOTH_TASKS: tuple[Task, ...] = ("link-prediction", "triplet-classification")
 LAN_PROTOCOL = "lan-protocol"
 
+# Settings by whose they are and by how a data set's name begins.
+ChangesByDataset = Mapping[tuple[str, str], Mapping[str, Any]]
+
 
 def task_of(dataset: str) -> Task:
     """The task of a published data set."""
     return published_sets()[dataset].task
+
+
+def changes_for(changes: ChangesByDataset, whose: str, dataset: str) -> dict[str, Any]:
+    """What is listed for a data set; where several beginnings fit its name, later lines win."""
+    found: dict[str, Any] = {}
+    for (name, beginning), values in changes.items():
+        if name == whose and dataset.startswith(beginning):
+            found |= values
+    return found
 
 
 @dataclass(frozen=True)
