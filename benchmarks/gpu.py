@@ -118,13 +118,13 @@ def timed(action: Any, repeats: int) -> float:
     """Milliseconds a call, device time, after a warm-up."""
     for _ in range(max(4, repeats // 10)):
         action()
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     start.record()
     for _ in range(repeats):
         action()
     end.record()
     torch.cuda.synchronize()
-    return start.elapsed_time(end) / repeats
+    return float(start.elapsed_time(end)) / repeats
 
 
 def copy_bandwidth() -> float:

@@ -96,16 +96,15 @@ def measure(data: EncodedDataset, settings: TrainingSettings) -> dict[str, Any]:
     line: dict[str, Any] = {"dataset": data.name, "model": settings.model, "seconds": round(seconds, 1)}
     line["valid"] = accuracy(represented(data, embedding, data.given), data, data.valid, data.valid_truth)
     claims, given = simulated(data)
-    ridges: tuple[float | None, ...] = RIDGES if isinstance(embedding.geometry, Projected) else (None,)
-    at: dict[float | None, Embedding] = {
-        ridge: embedding if ridge is None else replace(embedding, geometry=replace(embedding.geometry, ridge=ridge))
-        for ridge in ridges
-    }
+    geometry = embedding.geometry
+    at: dict[float | None, Embedding] = {None: embedding}
+    if isinstance(geometry, Projected):
+        at = {ridge: replace(embedding, geometry=replace(geometry, ridge=ridge)) for ridge in RIDGES}
     line["simulated"] = {
         str(ridge): accuracy(represented(data, seen, given), data, claims, data.valid_truth)
         for ridge, seen in at.items()
     }
-    best = max(ridges, key=lambda ridge: line["simulated"][str(ridge)])
+    best = max(at, key=lambda ridge: line["simulated"][str(ridge)])
     start = time.perf_counter()
     test = accuracy(represented(data, at[best], data.given), data, data.test, data.test_truth)
     return line | {"ridge": best, "test": test, "evaluation_seconds": round(time.perf_counter() - start, 2)}
