@@ -177,7 +177,7 @@ def test_remarks_speak_with_figures() -> None:
     ]
     remark = tables["link-prediction-variants"].remark(powers)
     assert "InvTransE on A 0.406 instead of 0.459 (printed: 0.462)" in remark
-    assert tables["link-prediction-variants"].remark([]).endswith("the MRR is clearly lower.")
+    assert tables["link-prediction-variants"].remark([]) == ""
     losses = [
         Cell("", f"WN11-Head-{size}", "LAN", "accuracy", None, ours, None, 1)
         for size, ours in ((1000, 88.0), (5000, 84.0))

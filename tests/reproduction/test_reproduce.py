@@ -373,7 +373,18 @@ def test_list_says_what_there_is_to_do(command: Command) -> None:
     assert "0 of 1 to do" in command("--list", "--table", "link-prediction", *LINKS)
 
 
-def test_cells_without_results(command: Command, places: Places) -> None:
+def test_what_the_paper_does_not_print_is_run_only_by_name(command: Command) -> None:
+    listed = json.loads(command("--list", "--table", "triplet-classification", "--json"))
+    planned = {(entry["dataset"], entry["method"]) for entry in listed}
+    assert {("WN11-Both-5000", "ConvLayer"), ("WN11-Both-3000", "FCLEntity"), ("WN11-Both-3000", "LAN")} < planned
+    assert len(planned) == 9 * 5 + 2 + 3
+    named = json.loads(command("--list", "--table", "triplet-classification", "--method", "ConvLayer", "--json"))
+    assert len(named) == 9
+
+
+def test_cells_without_results(command: Command, places: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--from-results", "--table", "ratio", "--out", str(places.out)]) == 0
+    assert "no such folder, so there are no results" in capsys.readouterr().err
     cells = json.loads(command("--from-results", "--json"))
     assert all((cell["ours"], cell["spread"], cell["seeds"]) == (None, None, 0) for cell in cells)
     printed = {(cell["table"], cell["dataset"], cell["method"], cell["measure"]): cell["paper"] for cell in cells}
@@ -398,6 +409,8 @@ def test_cells_without_results(command: Command, places: Places) -> None:
         (["--table", "ablation", "--dataset", CLAIMS], f"nothing of {CLAIMS} in table ablation"),
         (["--table", "link-prediction"], "data set FB15k-Tail-10 is not in"),
         (["--markdown", "nowhere.md"], "nowhere.md: cannot be read"),
+        (["--list", "--from-results"], "--list with --from-results; it only says what there is to do"),
+        (["--list", "--figures", "figures"], "--list with --figures"),
     ],
 )
 def test_bad_input_gets_one_line(command: Command, places: Places, options: list[str], message: str) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import add_device_option, add_json_option, note, print_json, print_table
+from ookg.errors import InputError
 
 if TYPE_CHECKING:
     from ookg.reproduction.plan import Selection
@@ -31,7 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, nargs="+", action="extend", metavar="NAME", help=text)
     parser.add_argument(
-        "--seeds", type=int, metavar="N", help="run the seeds 0 to N - 1, and show only those (run 1, show all)"
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="run seeds 0 to N - 1 and show only those (run seed 0, show all that are there)",
     )
     add_device_option(parser)
     parser.add_argument("--out", default="results", metavar="DIR", help="the results folder (results)")
@@ -53,6 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     selection = Selection.of(arguments.table, arguments.dataset, arguments.method, arguments.seeds)
     places = Places(arguments.out, arguments.models, arguments.data)
+    for option in ("from_results", "markdown", "figures"):
+        if arguments.list and getattr(arguments, option):
+            raise InputError(
+                f"--list with --{option.replace('_', '-')}; it only says what there is to do, leave one out"
+            )
     if arguments.list:
         return _list(selection, places, arguments)
     # What cannot be written in the end is said before anything is trained.
@@ -60,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         read_marked(arguments.markdown)
     if arguments.figures:
         import_matplotlib()
+    if arguments.from_results and not Path(arguments.out).exists():
+        note(f"{arguments.out}: no such folder, so there are no results; --out says where they are")
     if not arguments.from_results:
         make_missing(selection, places, arguments.device, progress=True)
     if arguments.markdown:

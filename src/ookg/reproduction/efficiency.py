@@ -66,7 +66,7 @@ def settings_of(measurement: Measurement) -> dict[str, Any]:
 
 
 def lan_settings() -> BaselineSettings:
-    """LAN's published settings."""
+    """LAN's published settings, with the target hidden."""
     from ookg.baselines import published_settings
 
     return published_settings("LAN", "triplet-classification")

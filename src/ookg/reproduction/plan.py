@@ -128,6 +128,8 @@ def jobs_of(selection: Selection, results: ResultsFolder, cache: ModelCache, dev
     needed: dict[tuple[str, str, int], dict[str, None]] = {}
     for table in selection.run_tables:
         for line in selection.lines(table):
+            if line.if_named and selection.methods is None:
+                continue
             for seed in range(selection.seeds or 1):
                 names = needed.setdefault((line.dataset, line.method, seed), {})
                 names.update(dict.fromkeys(line.variants))

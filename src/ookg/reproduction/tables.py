@@ -43,7 +43,7 @@ class Line:
     """A line of a table.
 
     label: what it is called; method: whose runs it averages; variants: which ones, all of them over all seeds
-    printed: the paper's figures
+    printed: the paper's figures; if_named: whether it is run only where its method is named, as the paper has no figure
     """
 
     dataset: str
@@ -51,6 +51,7 @@ class Line:
     method: str
     variants: tuple[str, ...] = (MAIN,)
     printed: paper.Figures = field(default_factory=dict)
+    if_named: bool = False
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -164,12 +165,12 @@ def _remark_on_powers(cells: Sequence[Cell]) -> str:
         "The paper prints correlation weights without a power; its code raises them to the power 4, and only so do its "
         "figures come out: with power 1, as printed, the MRR is clearly lower"
     )
-    return f"{said}: {'; '.join(told)}." if told else f"{said}."
+    return f"{said}: {'; '.join(told)}." if told else ""
 
 
 def _triplet_classification() -> Table:
     lines = [
-        Line(dataset, method, method, printed=printed[dataset])
+        Line(dataset, method, method, printed=printed[dataset], if_named=not printed[dataset])
         for dataset in paper.CLASSIFICATION_SETS
         for method, printed in paper.TRIPLET_CLASSIFICATION.items()
     ]

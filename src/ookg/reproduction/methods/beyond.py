@@ -7,23 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ookg.reproduction.methods.inverse import INV_ROTATE, INV_TRANSE, InverseMethod, preset_of
-from ookg.reproduction.methods.method import BOTH_TASKS, Context, Method, Variant
+from ookg.reproduction.methods.method import BOTH_TASKS, CLASSIFICATION, LINK_PREDICTION, Context, Method, Variant
 
 if TYPE_CHECKING:
     from ookg.datasets.dataset import Task
     from ookg.datasets.encoded import EncodedDataset
     from ookg.embedding import Embedding
     from ookg.evaluation.scoring import Scorer
+    from ookg.evidence.combined import RankingWeights
     from ookg.newcomers.embedder import Newcomers
-
-LINK_PREDICTION: tuple[Task, ...] = ("link-prediction",)
-CLASSIFICATION: tuple[Task, ...] = ("triplet-classification",)
 
 # How new vectors are fitted, by family of data sets.
 REFINEMENT: Mapping[str, Mapping[str, Any]] = {
     "fb15k": {"margin": 36.0, "lr": 1e-2, "steps": 300, "negatives": 256, "batch": 32},
     "wn11": {"margin": 1.0, "lr": 1e-3, "steps": 200, "negatives": 256, "batch": 32},
 }
+
+
+def _refinement(dataset: str, seed: int) -> dict[str, Any]:
+    return {**REFINEMENT[preset_of(dataset)], "seed": seed}
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,11 @@ class BeyondMethod(Method):
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
         """The bases' settings, how vectors are fitted, and the weights of the evidence."""
-        from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
-
         options: dict[str, Any] = {}
         if self.refines:
-            options["refine"] = dict(REFINEMENT[preset_of(dataset)]) | {"seed": seed}
+            options["refine"] = _refinement(dataset, seed)
         if self.evidence:
-            options["weights"] = (RankingWeights() if self.refines else CLOSED_FORM_WEIGHTS).to_dict()
+            options["weights"] = self._weights().to_dict()
         return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), options)
 
     def train(self, context: Context) -> list[Newcomers]:
@@ -74,7 +74,7 @@ class BeyondMethod(Method):
             return found
         from ookg.newcomers.refinement import RefineSettings
 
-        settings = RefineSettings(**REFINEMENT[preset_of(context.dataset.name)], seed=context.seed)
+        settings = RefineSettings(**_refinement(context.dataset.name, context.seed))
         label = f"fitting the new entities of {context.dataset.name}, {base.name}"
         with context.progress(label, settings.steps) as report:
             return found.refined_by(settings, report)
@@ -83,14 +83,20 @@ class BeyondMethod(Method):
         """Distances, or distances and evidence."""
         del variant
         from ookg.evaluation.scoring import TranslationScorer
-        from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights
+        from ookg.evidence.combined import CombinedScorer, GraphEvidence
 
         scorers = [TranslationScorer(newcomers) for newcomers in trained]
         if not self.evidence:
             return scorers[0]
         dataset = context.dataset
         evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
-        return CombinedScorer(scorers, evidence, RankingWeights() if self.refines else CLOSED_FORM_WEIGHTS)
+        return CombinedScorer(scorers, evidence, self._weights())
+
+    def _weights(self) -> RankingWeights:
+        """Those of the evidence beside fitted vectors, or beside closed-form ones."""
+        from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
+
+        return RankingWeights() if self.refines else CLOSED_FORM_WEIGHTS
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
         """Mostly those of the bases."""

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from ookg.statistics import GraphStatistics
     from ookg.training.settings import TrainingSettings
 
-BOTH_TASKS: tuple[Task, ...] = ("link-prediction", "triplet-classification")
+LINK_PREDICTION: tuple[Task, ...] = ("link-prediction",)
+CLASSIFICATION: tuple[Task, ...] = ("triplet-classification",)
+BOTH_TASKS = LINK_PREDICTION + CLASSIFICATION
 LAN_PROTOCOL = "lan-protocol"
 
-# Settings by whose they are and by how a data set's name begins.
+# Changed settings by (method or model, how the data set's name begins).
 ChangesByDataset = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
