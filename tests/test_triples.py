@@ -225,3 +225,19 @@ def test_first_occurrences_equals_a_slow_reference() -> None:
         assert (found is None and len(seen) == len(ids)) or (
             found is not None and found.tolist() == list(seen.values())
         )
+
+
+def test_line_breaks_in_quotes_and_long_labels(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"a.csv:2: a line break inside quotes; write each triple on one line"):
+        read_triples(write(tmp_path / "a.csv", 'a,r,b\n"c\nd",r,b\ne,,f\n'))
+    label = "x" * 200_000
+    assert rows(read_triples(write(tmp_path / "b.csv", f"{label},r,b\n"))) == [(label, "r", "b")]
+
+
+def test_a_broken_page_of_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({name: [f"{name}{n}" for n in range(99)] for name in ("head", "relation", "tail")}), path)
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + b"\xff" * 30 + data[34:])
+    with pytest.raises(FileError, match=r"a.parquet: damaged Parquet data .*; write it again"):
+        read_triples(path)

@@ -214,7 +214,7 @@ def _description(directory: Path) -> dict[str, Any]:
         raise ModelFileError(f"{directory}: no model here (there is no {MODEL_FILE}); {remedy}")
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: damaged ({error}); restore it or train again") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not the description of an ookg model; name a directory that `ookg train` wrote")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,12 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     if not path.name:
         raise InputError(f"{str(path)!r} is not the name of a file; give one to write to")
+    if path.is_symlink():
+        path = path.resolve()  # the link stays, what it points to is written
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(
+            f"{path}: is a device or a pipe, which cannot be replaced; give the name of a file to write to"
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -35,6 +42,37 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def staged_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield a new folder beside `folder` to write to; when the block ends well, its files take their places there.
+
+    A new folder appears at once, and in an existing one each file is replaced at once. If the block fails, nothing of
+    `folder` has changed.
+    """
+    folder = Path(folder)
+    whole = folder.absolute()
+    staging = whole.parent / f".{whole.name}.{secrets.token_hex(4)}.tmp"
+    try:
+        staging.mkdir(parents=True)
+        yield staging
+        files = sorted(path for path in staging.rglob("*") if path.is_file())
+        for path in files:
+            sync(path)
+        if not folder.exists():
+            os.rename(staging, folder)
+            return
+        for path in files:
+            target = folder / path.relative_to(staging)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, target)
+    except InputError as error:  # of a file inside
+        raise InputError(str(error).replace(str(staging), str(folder))) from error
+    except WRITE_ERRORS as error:
+        raise unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def unwritable(path: Path, error: Exception) -> InputError:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 PLAIN_SECONDS = 10.0
 DRAW_SECONDS = 0.1
+
+
+def tell(text: str) -> None:
+    """A line on standard error. Where nobody takes it (its reader has gone, it is closed), the work goes on without."""
+    if sys.stderr is None:
+        return
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let all that is still written to a broken stream go nowhere, also when Python ends."""
+    with suppress(OSError, ValueError):  # one that is no file has nothing to redirect
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class Reporter(Protocol):
@@ -29,7 +47,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._begun = self._drawn = time.monotonic()
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             self._bar = self._terminal_bar()
             self._bar.start()
             self._task = self._bar.add_task(self.label, total=self.total, completed=self.start, figure="", rate="")
@@ -73,7 +91,7 @@ class Progress:
             f"{rate:,.1f}/s",
             f"{_clock(left)} left",
         ]
-        print(", ".join([*parts, figure] if figure else parts), file=sys.stderr, flush=True)
+        tell(", ".join([*parts, figure] if figure else parts))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

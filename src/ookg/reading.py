@@ -23,6 +23,7 @@ TRUTH_VALUES = {"1": True, "0": False, "-1": False}
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 SUFFIX_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 PARQUET_SUFFIXES = {".parquet", ".pq"}
+csv.field_size_limit((1 << 31) - 1)  # a label may be long
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -49,8 +50,8 @@ class TripleFormat:
             raise InputError(f"{len(self.columns)} columns selected; select head,relation,tail or also the label")
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
             raise InputError(f"columns {','.join(self.columns)} selected; each column has one part")
-        if self.delimiter is not None and len(self.delimiter) != 1:
-            raise InputError(f"delimiter {self.delimiter!r}; it must be one character")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or not self.delimiter.isascii()):
+            raise InputError(f"delimiter {self.delimiter!r}; it must be one ASCII character")
         if self.predicates is not None and not self.predicates:
             raise InputError("no predicate selected; name one or more, or leave the selection out")
 
@@ -230,7 +231,10 @@ class TextFile:
             if number <= self.skip or not line:
                 continue
             row = self._split(line)
-            problem = _bad_value([row[position] for position in self.columns])
+            if len(row) <= max(self.columns):
+                problem: tuple[str, str] | None = ("a line break inside quotes", "write each triple on one line")
+            else:
+                problem = _bad_value([row[position] for position in self.columns])
             if problem:
                 return FileError(self.path, problem[0], problem[1], number)
         return FileError(self.path, "an empty label or a wrong label value", "mend the file")
@@ -317,8 +321,9 @@ class ParquetFile(Table):
         try:
             chosen = self.choose(pq.read_schema(self.path).names)
             return self.texts(pq.read_table(self.path, columns=chosen), chosen)
-        except pa.ArrowException as error:
-            raise FileError(self.path, f"damaged Parquet data ({error})", "write it again") from error
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise FileError(self.path, f"damaged Parquet data ({reason})", "write it again") from error
 
 
 class Frame(Table):

@@ -209,7 +209,9 @@ def _write_tsv(path: Path, table: Any, sink: Any) -> None:
         for column in columns:
             bad = column.filter(pc.match_substring_regex(column, r"[\t\r\n]"))
             if len(bad):
-                raise FileError(path, f"label {bad[0].as_py()!r} has a tab or line break", "write .csv or .parquet")
+                raise FileError(
+                    path, f"label {bad[0].as_py()!r} has a tab or line break", "rename it, or write .csv or .parquet"
+                )
         lines = pc.binary_join_element_wise(*columns, "\t").to_pylist()
         sink.write(("\n".join(lines) + "\n").encode())
 
@@ -217,6 +219,8 @@ def _write_tsv(path: Path, table: Any, sink: Any) -> None:
 def _open(path: Path, form: TripleFormat) -> Source:
     if path.is_dir():
         raise FileError(path, "is a folder, not a file of triples", "name one file, such as train.txt")
+    if path.exists() and not path.is_file():
+        raise FileError(path, "is a pipe or a device, which cannot be read twice", "write it to a file and give that")
     try:
         with path.open("rb") as file:
             start = file.read(4)

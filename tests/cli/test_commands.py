@@ -247,8 +247,8 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
         (["train", "graph.tsv", "--out", "new.tsv/m"], "cannot be"),
         (["train", "graph.tsv", "--out", "m", "--preset", "fb15k", "--config", "preset.toml"], "choose one of them"),
         (["train", "graph.tsv", "--out", "m", "--config", "number.toml"], "unknown preset '3'"),
-        (["train", "graph.tsv", "--out", "m", "--dim", "99999999999"], "no memory for tables"),
-        (["embed", "model", "new.tsv", "--out", "new.tsv"], "new.tsv: is an input of this command"),
+        (["train", "graph.tsv", "--out", "m", "--dim", "99999999999"], "it must be at most 1,000,000"),
+        (["embed", "model", "new.tsv", "--out", "new.tsv"], "new.tsv: is read or written by this command already"),
         (["embed", "model", "new.tsv", "--out", "model/x.parquet"], "lies in the model's directory"),
         (["embed", "model", "new.tsv", "--out", "x" * 250], "cannot be written"),
         (["embed", "model", "y" * 300, "--out", "n.parquet"], "File name too long"),
@@ -257,7 +257,10 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
             "do not look",
         ),
         (["export", "model", "--entities", "model/model.json"], "lies in the model's directory"),
-        (["export", "model", "--entities", "n.parquet", "--relations", "n.parquet"], "is an input of this command"),
+        (
+            ["export", "model", "--entities", "n.parquet", "--relations", "n.parquet"],
+            "is read or written by this command already",
+        ),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(run: Run, folder: Path, arguments: list[str], message: str) -> None:

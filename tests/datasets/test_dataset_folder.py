@@ -178,6 +178,18 @@ def test_a_data_set_is_overwritten_only_on_request(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_a_data_set_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    write_dataset(make(), tmp_path / "set")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "set").iterdir()}
+    broken = make(aux=[("new", "likes", "a\tb")])
+    with pytest.raises(InputError, match=r"set/aux\.txt: label 'a\\tb' has a tab or line break; rename it"):
+        write_dataset(broken, tmp_path / "set", overwrite=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "set").iterdir()} == before
+    with pytest.raises(InputError, match="has a tab"):
+        write_dataset(broken, tmp_path / "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
 def test_files_that_would_make_the_folder_ambiguous_stay(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("precious")
     with pytest.raises(InputError, match=r"already holds train\.csv"):

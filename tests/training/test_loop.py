@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import ookg
 from conftest import SMALL, random_triples
@@ -111,6 +113,13 @@ def test_a_damaged_state_is_refused(graph: Triples, tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="damaged training state"):
         ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True)
     assert (tmp_path / STATE_FILE).read_bytes() == b"nonsense"
+
+
+@pytest.mark.parametrize("header", [{"fingerprint": {}}, {"fingerprint": {}, "validations": 5, "seconds": 1}, [1]])
+def test_a_state_without_what_belongs_to_it_is_refused(header: Any, graph: Triples, tmp_path: Path) -> None:
+    save_file({"x": torch.zeros(1)}, tmp_path / STATE_FILE, {"ookg": json.dumps(header)})
+    with pytest.raises(ModelFileError, match=r"damaged training state .*; remove it, or train with --overwrite"):
+        ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True)
 
 
 def test_early_stopping_keeps_the_best(graph: Triples) -> None:

@@ -11,7 +11,10 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import NoReturn
 
-from ookg.errors import OokgError, TrainingInterrupted
+from ookg.errors import InputError, OokgError, TrainingInterrupted
+from ookg.progress import silence, tell
+
+SMALLER = "use a smaller --dim, --batch or --negatives, or less data at once"
 
 COMMANDS = (
     "train",
@@ -33,35 +36,56 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code: 0 done, 2 bad input, 130 interrupted."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    # A command's own module is imported only when it is the one to run.
-    named = [name for name in COMMANDS if name in argv[:1]]
-    arguments = _parser(named or list(COMMANDS)).parse_args(argv)
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open to the end)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a label shows its code
     try:
-        code: int = arguments.run(arguments)
+        code = _run(argv)
         sys.stdout.flush()
     except TrainingInterrupted as stop:
-        print(f"ookg: {stop}", file=sys.stderr)
+        tell(f"ookg: {stop}")
         return 130
     except OokgError as error:
-        print(f"ookg: {error}", file=sys.stderr)
+        tell(f"ookg: {error}")
         return 2
     except KeyboardInterrupt:
-        print("ookg: interrupted", file=sys.stderr)
+        tell("ookg: interrupted")
         return 130
     except BrokenPipeError:  # the reader of our output (head, less) has seen enough
         _give_up_output()
         return 0
     except MemoryError as error:
-        print(f"ookg: not enough memory ({error}); use a smaller --dim, or less data at once", file=sys.stderr)
+        tell(f"ookg: not enough memory ({error}); {SMALLER}")
+        return 2
+    except RuntimeError as error:
+        if not _lacks_memory(error):
+            raise
+        tell(f"ookg: not enough memory ({str(error).splitlines()[0]}); {SMALLER}")
         return 2
     except OSError as error:  # a path or device that no command has thought of
-        print(f"ookg: {error}; check the path and the room on its disk", file=sys.stderr)
+        tell(f"ookg: {error}; check the path and the room on its disk")
         _give_up_output()
         return 2
     return code
+
+
+def _run(argv: list[str]) -> int:
+    for text in argv:
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError(f"argument {text!r} is not UTF-8 text; rename the file, or write the option anew")
+    # A command's own module is imported only when it is the one to run.
+    named = [name for name in COMMANDS if name in argv[:1]]
+    arguments = _parser(named or list(COMMANDS)).parse_args(argv)
+    code: int = arguments.run(arguments)
+    return code
+
+
+def _lacks_memory(error: RuntimeError) -> bool:
+    """Whether this is what PyTorch raises where it cannot allocate: it has no class of its own on a CPU."""
+    text = str(error).lower()
+    return "allocate" in text or "out of memory" in text or "storage size" in text
 
 
 def _give_up_output() -> None:
@@ -69,7 +93,7 @@ def _give_up_output() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
 
 
 class _Parser(argparse.ArgumentParser):

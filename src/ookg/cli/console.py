@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ookg.progress import tell
 from ookg.triples import TripleFormat
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ookg.model import Model
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
@@ -21,17 +24,17 @@ if TYPE_CHECKING:
 
 def note(text: str) -> None:
     """A line for the person watching, on standard error."""
-    print(text, file=sys.stderr)
+    tell(text)
 
 
 def print_json(document: dict[str, Any] | list[Any]) -> None:
-    """One JSON document on standard output."""
-    print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+    """One JSON document on standard output; other than ASCII is escaped where the output is not UTF-8."""
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(document, ensure_ascii=not is_unicode, indent=2, allow_nan=False))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None) -> None:
     """A table on standard output; numbers to the right."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -41,11 +44,21 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title:
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
-    # Off a terminal there is no width to keep to: one row stays one line.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console = output_console()
     if title is not None:
         console.print(Text(title, "bold"))
     console.print(table)
+
+
+def output_console() -> Console:
+    """Standard output for tables. Off a terminal there is no width to keep to: one row stays one line."""
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # as with plain text: `main` knows what to do
+
+    return Output(width=None if sys.stdout.isatty() else 10_000, highlight=False)
 
 
 def _cell(value: object) -> str:
@@ -243,6 +256,6 @@ def check_output(path: str, inputs: Sequence[str | None], model: str | None = No
     target = Path(path).resolve()
     for name in inputs:
         if name is not None and Path(name).resolve() == target:
-            raise InputError(f"{path}: is an input of this command; write to another file")
+            raise InputError(f"{path}: is read or written by this command already; write to another file")
     if model is not None and Path(model).resolve() in (target, *target.parents):
         raise InputError(f"{path}: lies in the model's directory; write to another place")

@@ -8,12 +8,11 @@ results folder, and what is there is reused.
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_device_option, add_json_option, note, print_json, print_table
+from ookg.cli.console import add_device_option, add_json_option, note, output_console, print_json, print_table
 from ookg.errors import InputError
 
 if TYPE_CHECKING:
@@ -141,7 +140,6 @@ def _duration(seconds: float) -> str:
 
 def _print(grid: Grid) -> None:
     """A table on standard output; numbers to the right, the best in bold."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -151,7 +149,7 @@ def _print(grid: Grid) -> None:
     for row in grid.rows:
         table.add_row(*(Text(cell.text, "bold" if cell.bold else "") for cell in row))
     # Off a terminal there is no width to keep to: one row stays one line.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console = output_console()
     console.print(Text(grid.title, "bold"))
     console.print(table)
     if grid.remark:

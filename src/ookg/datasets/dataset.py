@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ookg.errors import DatasetError, InputError
-from ookg.files import atomic_write
+from ookg.files import staged_folder
 from ookg.triples import Triples, write_triples
 from ookg.vocabulary import Vocabulary
 
@@ -132,13 +132,13 @@ def write_dataset(dataset: Dataset, folder: str | Path, *, overwrite: bool = Fal
     folder = Path(folder)
     check_target(folder, overwrite=overwrite)
     parts = {part: compact(getattr(dataset, part)) for part in PARTS}
-    for part, triples in parts.items():
-        write_triples(folder / TARGETS[part], triples)
-    for kind in ("entities", "relations"):
-        vocabulary = Vocabulary([])
-        for triples in parts.values():
-            vocabulary = vocabulary.extended(getattr(triples, kind).labels)
-        numbers = pa.array(np.arange(len(vocabulary))).cast(pa.string())
-        lines = pc.binary_join_element_wise(numbers, vocabulary.labels, "\t").to_pylist()
-        with atomic_write(folder / TARGETS[kind]) as temporary:
-            temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
+    with staged_folder(folder) as staging:
+        for part, triples in parts.items():
+            write_triples(staging / TARGETS[part], triples)
+        for kind in ("entities", "relations"):
+            vocabulary = Vocabulary([])
+            for triples in parts.values():
+                vocabulary = vocabulary.extended(getattr(triples, kind).labels)
+            numbers = pa.array(np.arange(len(vocabulary))).cast(pa.string())
+            lines = pc.binary_join_element_wise(numbers, vocabulary.labels, "\t").to_pylist()
+            (staging / TARGETS[kind]).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")

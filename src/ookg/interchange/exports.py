@@ -9,9 +9,6 @@ import csv
 import gzip
 import json
 import math
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +22,7 @@ from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
 from ookg.export import write_vectors
-from ookg.files import sync
+from ookg.files import staged_folder
 from ookg.interchange import knowledge_graph_embedding as kge
 from ookg.interchange import pykeen
 from ookg.interchange.arrays import DESCRIPTION_FILE
@@ -97,28 +94,12 @@ def export(vectors: Vectors, form: str, folder: str | Path, *, overwrite: bool =
     if form not in FORMATS:
         raise unknown_name("format", form, list(FORMATS), f"the formats are {', '.join(FORMATS)}")
     folder = Path(folder)
-    whole = folder.absolute()
-    staging = whole.parent / f".{whole.name}.{secrets.token_hex(4)}.tmp"
-    try:
-        staging.mkdir(parents=True)
+    with staged_folder(folder) as staging:
         FORMATS[form](vectors, staging)
-        files = sorted(path for path in staging.rglob("*") if path.is_file())
-        names = [str(path.relative_to(staging)) for path in files]
+        names = sorted(str(path.relative_to(staging)) for path in staging.rglob("*") if path.is_file())
         held = [name for name in names if (folder / name).exists()]
         if held and not overwrite:
             raise InputError(f"{folder}: holds {held[0]}; choose another folder, or replace it with --overwrite")
-        for path in files:
-            sync(path)
-        if not folder.exists():
-            os.rename(staging, folder)
-            return names
-        for path, name in zip(files, names, strict=True):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(path, folder / name)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another place") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     return names
 
 
@@ -176,7 +157,7 @@ def write_kge(vectors: Vectors, folder: Path) -> None:
     for name, rows in tables.items():
         np.save(folder / f"{name}.npy", rows.numpy())
     settings = {"gamma": torch.tensor([vectors.gamma]), "embedding_range": torch.tensor([span])}
-    torch.save({"model_state_dict": {**settings, **tables}, "step": 0}, folder / "checkpoint")
+    _save({"model_state_dict": {**settings, **tables}, "step": 0}, folder / "checkpoint")
     config = {
         "model": "RotatE" if is_rotate else "TransE",
         "hidden_dim": geometry.dim,
@@ -222,7 +203,7 @@ def write_pykeen(vectors: Vectors, folder: Path) -> None:
             raise _other_ranks("PyKEEN's TransE", "entities of Euclidean length 1, or of any", geometry)
         if not geometry.unit_norm:
             kwargs["entity_constrainer"] = None
-    torch.save({pykeen.ENTITIES: entities.contiguous(), pykeen.RELATIONS: relations}, folder / pykeen.STATE_FILE)
+    _save({pykeen.ENTITIES: entities.contiguous(), pykeen.RELATIONS: relations}, folder / pykeen.STATE_FILE)
     model = "RotatE" if isinstance(geometry, RotatE) else "TransE"
     _write_json(folder / "metadata.json", {"model": model, "model_kwargs": kwargs})
     data = folder / pykeen.TRIPLES_FOLDER
@@ -232,7 +213,7 @@ def write_pykeen(vectors: Vectors, folder: Path) -> None:
         _write_table(data / pykeen.LABEL_FILES[kind], ("id", "label"), rows)
     _write_table(data / pykeen.NUMERIC_TRIPLES, ("head", "relation", "tail"), vectors.triples.tolist())
     sizes = {"num_entities": len(vectors.entities), "num_relations": len(vectors.relations)}
-    torch.save({**sizes, "create_inverse_triples": False, "metadata": {}}, data / "base.pth")
+    _save({**sizes, "create_inverse_triples": False, "metadata": {}}, data / "base.pth")
 
 
 FORMATS: dict[str, Callable[[Vectors, Path], None]] = {
@@ -288,3 +269,11 @@ def _refuse(labels: Vocabulary, pattern: str, what: str, where: str) -> None:
     if len(bad):
         problem = f"label {bad[0].as_py()!r} has {what}, which {where} cannot hold ({len(bad)} such labels)"
         raise InputError(f"{problem}; export as parquet")
+
+
+def _save(document: dict[str, Any], path: Path) -> None:
+    """As PyTorch stores it; where the disk is full it raises a RuntimeError."""
+    try:
+        torch.save(document, path)
+    except RuntimeError as error:
+        raise OSError(str(error).splitlines()[0]) from error

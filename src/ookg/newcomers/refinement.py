@@ -329,6 +329,8 @@ def refine(
         place = torch.from_numpy(live[part]).to(start.device)
         problem = Problem.of(embedding, support, newcomers[live[part]], settings)
         found[place] = run(fastest_refinement(embedding, problem, start[place], settings), settings, clock)
+        if not torch.isfinite(found[place]).all():
+            raise InputError(f"the fit of new vectors diverged with lr {settings.lr:g}; lower it (--refine-lr)")
     return found
 
 

@@ -128,21 +128,26 @@ class TrainingRun:
         """Go on from the saved state; False where there is none."""
         if self.state_path is None or not self.state_path.exists():
             return False
+        remedy = "remove it, or train with --overwrite"
         try:
             with safe_open(self.state_path, framework="pt") as file:
                 header = json.loads(file.metadata()["ookg"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            fingerprint = dict(header["fingerprint"])
+            validations = [(step, figure) for step, figure in header["validations"]]
+            seconds = float(header["seconds"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            remedy = "remove it, or train with --overwrite"
             raise ModelFileError(f"{self.state_path}: damaged training state ({error}); {remedy}") from error
         for name, value in self.fingerprint.items():
-            if header["fingerprint"].get(name) != value:
-                started = f"was started with {name} {header['fingerprint'].get(name)!r}, not {value!r}"
+            if fingerprint.get(name) != value:
+                started = f"was started with {name} {fingerprint.get(name)!r}, not {value!r}"
                 raise InputError(f"{self.state_path}: this run {started}; resume it as it was started, or --overwrite")
         self.best = {name[5:]: value for name, value in tensors.items() if name.startswith("best.")}
-        self.validations = [(step, figure) for step, figure in header["validations"]]
-        self.earlier_seconds = float(header["seconds"])
-        self.trainer.load_state(tensors)
+        self.validations, self.earlier_seconds = validations, seconds
+        try:
+            self.trainer.load_state(tensors)
+        except (KeyError, RuntimeError) as error:
+            raise ModelFileError(f"{self.state_path}: damaged training state ({error}); {remedy}") from error
         return True
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ookg.models import Geometry
 
 MODELS = ("transe", "rotate", "transh", "transr")
+# Beyond these a number is a mistake, which would otherwise show as a lack of memory or as infinite values.
+LARGEST = {"dim": 1_000_000, "negatives": 1_000_000, "margin": 1_000_000_000}
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,9 @@ class TrainingSettings:
         for name in ("margin", "lr"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be a number above 0")
+        for name, most in LARGEST.items():
+            if getattr(self, name) > most:
+                raise InputError(f"{name} {getattr(self, name)}; it must be at most {most:,}")
         for name in ("temperature", "l2", "seed", "placeholder_entities", "validate_every", "patience", "relation_dim"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
