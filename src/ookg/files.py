@@ -44,6 +44,17 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def check_place(path: str | Path) -> None:
+    """Refuse a place where no file can be made before any work is done for it."""
+    folder = Path(path).absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise InputError(f"{path}: {folder} is a file, not a folder; choose another place")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: nothing can be written in {folder}; choose another place")
+
+
 @contextmanager
 def staged_folder(folder: str | Path) -> Iterator[Path]:
     """Yield a new folder beside `folder` to write to; when the block ends well, its files take their places there.

@@ -230,7 +230,7 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
             "--power goes with",
         ),
         (["embed", "model", "new.tsv", "--out", "n.parquet", "--smoothing", "2", "--power", "1"], "give one of them"),
-        (["embed", "model", "new.tsv", "--out", "new.tsv/n.parquet"], "cannot be"),
+        (["embed", "model", "new.tsv", "--out", "new.tsv/n.parquet"], "is a file, not a folder"),
         (["predict", "model", "--relation", "r0"], "give either a head or a tail"),
         (["predict", "model", "--relation", "r0", "--head", "nobody"], "unknown entity 'nobody'"),
         (["predict", "model", "--relation", "what", "--head", "e1"], "unknown relation 'what'"),

@@ -89,6 +89,19 @@ def test_a_link_stays_and_a_pipe_is_refused(folder: Path, tmp_path: Path, capsys
     assert "pipe: is a pipe or a device, which cannot be read twice" in refused(read, capsys)
 
 
+def test_a_place_where_nothing_can_be_is_refused_first(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "x.parquet"
+    line = refused(["embed", str(folder / "model"), "nowhere.tsv", "--out", str(place)], capsys)
+    assert line == f"ookg: {place}: {tmp_path / 'file'} is a file, not a folder; choose another place"
+    assert "is a file, not a folder" in refused(["demo", "--svg", str(tmp_path / "file" / "x.svg")], capsys)
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    line = refused(["embed", str(folder / "model"), "nowhere.tsv", "--out", str(tmp_path / "x.parquet")], capsys)
+    assert line == f"ookg: {tmp_path / 'x.parquet'}: nothing can be written in {tmp_path}; choose another place"
+
+
 def test_a_fit_that_diverges_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "x.parquet"
     embed = ["embed", str(folder / "model"), str(folder / "new.tsv"), "--out", str(out), "--device", "cpu"]

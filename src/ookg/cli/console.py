@@ -250,8 +250,9 @@ def print_notes(notes: Sequence[str]) -> None:
 
 
 def check_output(path: str, inputs: Sequence[str | None], model: str | None = None) -> None:
-    """Refuse to write over what is read: an input file, or a file of the model."""
+    """Refuse to write over what is read, an input file or a file of the model, or where nothing can be written."""
     from ookg.errors import InputError
+    from ookg.files import check_place
 
     target = Path(path).resolve()
     for name in inputs:
@@ -259,3 +260,4 @@ def check_output(path: str, inputs: Sequence[str | None], model: str | None = No
             raise InputError(f"{path}: is read or written by this command already; write to another file")
     if model is not None and Path(model).resolve() in (target, *target.parents):
         raise InputError(f"{path}: lies in the model's directory; write to another place")
+    check_place(path)

@@ -18,8 +18,10 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from ookg.demo.tour import tour
-    from ookg.files import atomic_write
+    from ookg.files import atomic_write, check_place
 
+    if arguments.svg:
+        check_place(arguments.svg)
     console = Console(highlight=False, record=arguments.svg is not None, width=100 if arguments.svg else None)
     tour(arguments.seed, console)
     if arguments.svg:
