@@ -228,8 +228,10 @@ def test_first_occurrences_equals_a_slow_reference() -> None:
 
 
 def test_line_breaks_in_quotes_and_long_labels(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"a.csv:2: a line break inside quotes; write each triple on one line"):
-        read_triples(write(tmp_path / "a.csv", 'a,r,b\n"c\nd",r,b\ne,,f\n'))
+    for number, text in ((2, 'a,r,b\n"c\nd",r,b\ne,,f\n'), (2, 'a,r,b\n"c\nd",r,b\n'), (1, '"c\nd",r,b\na,r,b\n')):
+        with pytest.raises(FileError, match=rf"a.csv:{number}: a quote that the line does not close; write each"):
+            read_triples(write(tmp_path / "a.csv", text))
+    assert rows(read_triples(write(tmp_path / "c.csv", '5" disc,r,"a"b\n'))) == [('5" disc', "r", "ab")]
     label = "x" * 200_000
     assert rows(read_triples(write(tmp_path / "b.csv", f"{label},r,b\n"))) == [(label, "r", "b")]
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow import types
@@ -147,14 +148,20 @@ class TextFile:
             remedy = "convert it to UTF-8, or give TSV, CSV or Parquet"
             raise FileError(self.path, f"not UTF-8 text at byte {error.start}: {value!r}", remedy, number) from None
 
-    def _split(self, line: str) -> list[str]:
+    def _split(self, number: int, line: str) -> list[str]:
         if self.quote is None:
             return line.split(self.delimiter)
+        try:
+            return next(csv.reader([line], delimiter=self.delimiter, strict=True), [])
+        except csv.Error as error:
+            if "end of data" in str(error):
+                remedy = "write each triple on one line"
+                raise FileError(self.path, "a quote that the line does not close", remedy, number) from None
         return next(csv.reader([line], delimiter=self.delimiter), [])
 
     def _first_row(self) -> tuple[int, list[str]]:
         try:
-            return next(((number, self._split(line)) for number, line in self._lines() if line), (1, []))
+            return next(((number, self._split(number, line)) for number, line in self._lines() if line), (1, []))
         except OSError as error:
             raise self._damaged(error) from error
 
@@ -207,14 +214,17 @@ class TextFile:
             if "Empty CSV file" in str(error):
                 return [pa.array([], pa.string())] * 3
             raise self._find_bad_line(error) from error
-        return [table.column(name) for name in chosen]
+        found = [table.column(name) for name in chosen]
+        if self.quote and any(pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in found):
+            raise self._find_bad_line(ValueError("a line break inside quotes"))
+        return found
 
     def _find_bad_line(self, error: Exception) -> FileError:
         try:
             for number, line in self._lines():
                 if number <= self.skip or not line:
                     continue
-                row = self._split(line)
+                row = self._split(number, line)
                 if len(row) != self.width:
                     problem = f"{len(row)} column{'s' * (len(row) != 1)} instead of {self.width}: {_shown(row)}"
                     remedy = "give every line head, relation and tail" if len(row) < self.width else "mend the line"
@@ -230,11 +240,7 @@ class TextFile:
         for number, line in self._lines():
             if number <= self.skip or not line:
                 continue
-            row = self._split(line)
-            if len(row) <= max(self.columns):
-                problem: tuple[str, str] | None = ("a line break inside quotes", "write each triple on one line")
-            else:
-                problem = _bad_value([row[position] for position in self.columns])
+            problem = _bad_value([self._split(number, line)[position] for position in self.columns])
             if problem:
                 return FileError(self.path, problem[0], problem[1], number)
         return FileError(self.path, "an empty label or a wrong label value", "mend the file")

@@ -21,6 +21,7 @@ from ookg.model import Model
 from ookg.progress import Reporter
 from ookg.training.loop import TrainedTables, TrainingRun
 from ookg.training.settings import TrainingSettings
+from ookg.training.tables import Tables
 from ookg.training.trainer import Trainer
 from ookg.triples import Triples, write_triples
 
@@ -120,6 +121,11 @@ def test_a_state_without_what_belongs_to_it_is_refused(header: Any, graph: Tripl
     save_file({"x": torch.zeros(1)}, tmp_path / STATE_FILE, {"ookg": json.dumps(header)})
     with pytest.raises(ModelFileError, match=r"damaged training state .*; remove it, or train with --overwrite"):
         ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True)
+
+
+def test_tables_beyond_memory_are_refused() -> None:
+    with pytest.raises(InputError, match=r"no memory for tables of 1,000,000,000 × 1,000,000 numbers; lower --dim"):
+        Tables.initial(10**9, 1, TrainingSettings(dim=1_000_000), torch.device("cpu"))
 
 
 def test_early_stopping_keeps_the_best(graph: Triples) -> None:
