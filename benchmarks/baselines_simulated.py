@@ -1,10 +1,11 @@
 """Train a baseline on known entities made new again, which is how its settings are chosen without a look at test.
 
-OOKG_DATA=FOLDER python benchmarks/baselines_simulated.py WN11-Head-1000 LAN ['{"epochs": 100}' ...] [--seed 0]
-    [--device cpu]
+OOKG_DATA=FOLDER python benchmarks/baselines_simulated.py WN11-Head-1000 LAN ['{"epochs": 100}' ...] [--share 0.5]
+    [--seed 0] [--device cpu]
 
-The data set must have labelled claims. Each JSON object changes the published settings; prints the accuracy on the
-simulated newcomers, and that of every validation, on entities that stayed known.
+The data set must have labelled claims; a share of the valid ones asks about the entities made new. Each JSON object
+changes the published settings; prints the accuracy on the simulated newcomers, and that of every validation, on
+entities that stayed known.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ def main() -> None:
     parser.add_argument("dataset")
     parser.add_argument("method", choices=BASELINES)
     parser.add_argument("changes", nargs="*", default=["{}"])
+    parser.add_argument("--share", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
-    sample = simulated(EncodedDataset.of(load_dataset(options.dataset)), options.seed)
+    sample = simulated(EncodedDataset.of(load_dataset(options.dataset)), options.seed, options.share)
     for changes in options.changes:
         values = {"patience": 0, "seed": options.seed} | json.loads(changes)
         baseline = train_baseline(

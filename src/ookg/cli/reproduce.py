@@ -1,8 +1,8 @@
 """Make the paper's tables from the raw data sets, side by side with what it prints.
 
-The tables are link-prediction, link-prediction-variants, triplet-classification, ablation, ratio, efficiency, and
-beyond with what goes past the paper. What is missing is trained and evaluated; each result is a JSON file in the
-results folder, and what is there is reused.
+The tables are link-prediction, link-prediction-variants, triplet-classification, triplet-classification-variants,
+ablation, ratio, efficiency, and beyond with what goes past the paper. What is missing is trained and evaluated; each
+result is a JSON file in the results folder, and what is there is reused.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ LINK_PREDICTION: tuple[Task, ...] = ("link-prediction",)
 CLASSIFICATION: tuple[Task, ...] = ("triplet-classification",)
 BOTH_TASKS = LINK_PREDICTION + CLASSIFICATION
 LAN_PROTOCOL = "lan-protocol"
+# Ends the name of a method at the settings of its published code, where the method itself has others.
+AS_PUBLISHED = " as published"
 
 # Changed settings by (method or model, how the data set's name begins).
 ChangesByDataset = Mapping[tuple[str, str], Mapping[str, Any]]
