@@ -73,12 +73,16 @@ def test_claims_about_known_entities_are_classified_as_usual(model: ookg.Model, 
     ] * 2
 
 
-def test_what_the_judge_needs(model: ookg.Model, parts: dict[str, Rows]) -> None:
+def test_what_the_judge_needs(model: ookg.Model, parts: dict[str, Rows], monkeypatch: pytest.MonkeyPatch) -> None:
     imported = ookg.Model(replace(model.checkpoint, settings={}))
     with pytest.raises(InputError, match="classify without the judge"):
         ookg.judge(imported, parts["claims"], valid=parts["valid"], given=parts["given"])
     with pytest.raises(InputError, match="share 0"):
         ookg.JudgeSettings(share=0)
+    # What cannot be learned from is refused before the training.
+    monkeypatch.setattr("ookg.judging.train_again", lambda *_: pytest.fail("trained in vain"))
+    with pytest.raises(InputError, match="no labelled claims of both kinds"):
+        ookg.judge(model, parts["claims"], valid=[(*row[:3], "1") for row in parts["valid"]], given=parts["given"])
 
 
 def test_the_command(

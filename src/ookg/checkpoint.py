@@ -43,6 +43,7 @@ from ookg.vocabulary import Vocabulary
 FORMAT, VERSION = "ookg model", 1
 MODEL_FILE = "model.json"
 STATE_FILE = "training-state.safetensors"
+LOCK_FILE = ".training.lock"
 NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
 DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
 FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
@@ -110,10 +111,18 @@ def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         shutil.rmtree(replaced, ignore_errors=True)
 
 
-def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path) -> None:
-    """Store the settings for new entities with the model in a directory; nothing else of it is written."""
+def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path, checkpoint: Checkpoint) -> None:
+    """Store the settings for new entities with the model in a directory; nothing else of it is written.
+
+    checkpoint: the model they were chosen for, which must be the one that is still there
+    """
     directory = Path(directory)
-    _write_description(directory, _description(directory) | {NEWCOMERS: choice.to_dict()})
+    description = _description(directory)
+    there = [description["settings"], description["provenance"]]
+    if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
+        problem = "another model has taken the place of the one this was found for"
+        raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
+    _write_description(directory, description | {NEWCOMERS: choice.to_dict()})
 
 
 def _write_description(directory: Path, description: dict[str, Any]) -> None:
@@ -199,10 +208,10 @@ def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerCh
         return None
     try:
         return NewcomerChoice.from_dict(description[NEWCOMERS])
-    except InputError as error:
-        problem = f"{directory / MODEL_FILE}: damaged {NEWCOMERS!r} ({error})"
-        remedy = "or remove that section"
-        raise ModelFileError(f"{problem}, {remedy}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        reason = str(error).split(";")[0]
+        remedy = "remove that section from the file, then tune or audit the model again"
+        raise ModelFileError(f"{directory / MODEL_FILE}: damaged {NEWCOMERS!r} ({reason}); {remedy}") from error
 
 
 def _description(directory: Path) -> dict[str, Any]:

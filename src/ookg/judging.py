@@ -95,6 +95,7 @@ def _learned(model: Model, dataset: EncodedDataset, settings: JudgeSettings) -> 
     """The judge, fitted to claims about entities that were hidden, on the model's own vectors."""
     sample = simulated(dataset, settings.seed, settings.share)
     assert sample.test_truth is not None  # `simulated` labels its claims
+    ClaimJudge.check(sample.test_truth)  # before the training, not after it
     retraining = Retraining(settings.steps, reference=False, progress=settings.progress)
     label = "training without some entities"
     embedding = train_again(model.checkpoint, sample.train, sample.num_known, retraining, label)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 
 from ookg import __version__
-from ookg.checkpoint import STATE_FILE, Checkpoint, holds_model, load_checkpoint
+from ookg.checkpoint import LOCK_FILE, STATE_FILE, Checkpoint, holds_model, load_checkpoint
 from ookg.embedding import Embedding
-from ookg.errors import InputError
+from ookg.errors import InputError, ModelFileError
 from ookg.evaluation.queries import Queries
 from ookg.evaluation.ranking import AnswerIndex, query_rank_counts
 from ookg.evaluation.thresholds import best_threshold
@@ -57,6 +60,27 @@ class Storage:
             if holds_model(self.directory):
                 raise InputError(f"{self.directory}: holds a model; choose another directory, or --overwrite it")
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory: another training into it is refused meanwhile, instead of mixing with this one."""
+        self.probe()
+        lock, supported = FileLock(self.directory / LOCK_FILE, timeout=0), True
+        try:
+            lock.acquire()
+        except Timeout:
+            problem = "another training is writing here"
+            raise InputError(f"{self.directory}: {problem}; wait for it, or choose another directory") from None
+        except (NotImplementedError, OSError):  # a file system without locks
+            supported = False
+        try:
+            self.prepare()  # again: what is there may have changed before it was held
+            yield
+        finally:
+            if supported:
+                with suppress(OSError):
+                    (self.directory / LOCK_FILE).unlink()
+                lock.release()
+
     def probe(self) -> None:
         """Fail before the training where nothing can be written, not after it."""
         with atomic_write(self.directory / ".probe") as temporary:
@@ -77,6 +101,8 @@ def train(
 ) -> Model:
     """Train an embedding on triples and return the model; with `out`, it is stored there and can be resumed.
 
+    resume: go on with the unfinished run in `out`, or start it
+    overwrite: replace a model or an unfinished run there; with `resume`, only a run that is another than this one
     valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
     """
     settings = settings or TrainingSettings()
@@ -87,34 +113,45 @@ def train(
     if not len(triples):
         raise InputError(f"{triples.source}: no triples to train on")
     target, digest = choose_device(device), _digest(triples)
-    if storage is not None:
-        storage.prepare()
-        if resume and not overwrite and holds_model(storage.directory) and not storage.state_path.exists():
-            return _finished(storage, settings, digest)
-        storage.probe()
-    ids = torch.from_numpy(triples.ids).to(target)
-    trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
-    fingerprint = settings.to_dict() | {"training triples": digest}
-    validate = None
-    if valid is not None:
-        valid = as_triples(valid, keep_duplicates=True)
-        validate = _validation(valid, triples, settings)
-        fingerprint["validation triples"] = _digest(valid)
-    run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
-    if resume:
-        run.resume()
-    if progress:
-        _say_what_is_used(trainer)
-    if progress:
-        with Progress(f"training {settings.model}", settings.steps, start=trainer.step_number) as report:
-            tables = run.run(report)
-    else:
-        tables = run.run()
-    model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, str(target)))
-    if storage is not None:
-        model.save(storage.directory)
-        storage.state_path.unlink(missing_ok=True)
-    return model
+    with ExitStack() as held:
+        if storage is not None:
+            storage.prepare()
+            if resume and not overwrite and holds_model(storage.directory) and not storage.state_path.exists():
+                return _finished(storage, settings, digest)
+            held.enter_context(storage.locked())
+        ids = torch.from_numpy(triples.ids).to(target)
+        fingerprint = settings.to_dict() | {"training triples": digest}
+        validate = None
+        if valid is not None:
+            valid = as_triples(valid, keep_duplicates=True)
+            validate = _validation(valid, triples, settings)
+            fingerprint["validation triples"] = _digest(valid)
+
+        def start() -> TrainingRun:
+            trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
+            return TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
+
+        run = start()
+        if resume:
+            try:
+                run.resume()
+            except (InputError, ModelFileError):
+                if not overwrite:
+                    raise
+                run = start()  # what was unfinished is another run, or damaged, and may be replaced
+        tables = _with_progress(run) if progress else run.run()
+        model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, str(target)))
+        if storage is not None:
+            model.save(storage.directory)
+            storage.state_path.unlink(missing_ok=True)
+        return model
+
+
+def _with_progress(run: TrainingRun) -> TrainedTables:
+    trainer, settings = run.trainer, run.trainer.settings
+    _say_what_is_used(trainer)
+    with Progress(f"training {settings.model}", settings.steps, start=trainer.step_number) as report:
+        return run.run(report)
 
 
 def _say_what_is_used(trainer: Trainer) -> None:

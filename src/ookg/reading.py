@@ -110,10 +110,13 @@ class NoLines:
 
 
 class TextFile:
-    """A TSV or CSV file, read by Arrow; the exact line of an error is searched only when there is one."""
+    """A TSV or CSV file, read by Arrow; the exact line of an error is searched only when there is one.
 
-    def __init__(self, path: Path, form: TripleFormat, compression: str | None) -> None:
-        self.path, self.compression = path, compression
+    content: what a pipe gave, which can be read only once
+    """
+
+    def __init__(self, path: Path, form: TripleFormat, compression: str | None, content: bytes | None = None) -> None:
+        self.path, self.compression, self.content = path, compression, content
         self.delimiter = form.delimiter or text_delimiter(path)
         # Quotes are text in TSV ("the so-called "Big" one") and have a meaning in CSV.
         self.quote = '"' if self.delimiter == "," else None
@@ -124,7 +127,8 @@ class TextFile:
         self.columns = self._choose(form, first) if first else []
 
     def _stream(self) -> Any:
-        return pa.input_stream(str(self.path), compression=self.compression)
+        source = str(self.path) if self.content is None else pa.py_buffer(self.content)
+        return pa.input_stream(source, compression=self.compression)
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         with self._stream() as stream:

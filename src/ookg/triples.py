@@ -48,6 +48,8 @@ __all__ = [
     "write_triples",
 ]
 
+STANDARD_INPUT = Path("/dev/stdin")
+
 Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 TripleIds = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
@@ -139,12 +141,13 @@ def read_triples(
     labels: Literal["optional", "required", "refused"] = "optional",
     keep_duplicates: bool = False,
 ) -> Triples:
-    """Read triples from TSV, CSV, RDF (each plain, gzip, zstd or bzip2) or Parquet.
+    """Read triples from TSV, CSV, RDF (each plain, gzip, zstd or bzip2) or Parquet; TSV and CSV also from a pipe.
 
+    path: "-" is standard input
     labels: whether a fourth column, the claim's label (1 true, 0 or -1 false), may, must or must not be there
     keep_duplicates: keep repeated triples, as for a list of claims; otherwise they are dropped and counted
     """
-    path, form = Path(path), form or TripleFormat()
+    path, form = STANDARD_INPUT if str(path) == "-" else Path(path), form or TripleFormat()
     source = _open(path, form)
     columns = source.read()
     if len(columns) == 4 and labels == "refused":
@@ -219,15 +222,22 @@ def _write_tsv(path: Path, table: Any, sink: Any) -> None:
 def _open(path: Path, form: TripleFormat) -> Source:
     if path.is_dir():
         raise FileError(path, "is a folder, not a file of triples", "name one file, such as train.txt")
-    if path.exists() and not path.is_file():
-        raise FileError(path, "is a pipe or a device, which cannot be read twice", "write it to a file and give that")
+    if path.exists() and not path.is_file() and not path.is_fifo():
+        raise FileError(path, "is a device, not a file of triples", "give a file or a pipe")
+    content = None
     try:
         with path.open("rb") as file:
-            start = file.read(4)
+            if path.is_fifo():
+                content = file.read()  # there is no second time
+            start = file.read(4) if content is None else content[:4]
     except FileNotFoundError:
         raise FileError(path, "no such file", "check the path") from None
     except OSError as error:
         raise FileError(path, f"cannot be read ({error.strerror})", "check the path and its permissions") from error
+    if content is not None:
+        if start == b"PAR1":
+            raise FileError(path, "Parquet through a pipe", "write it to a file and give that, or pipe TSV or CSV")
+        return TextFile(path, form, file_compression(path, start), content)
     if start == b"PAR1":
         return ParquetFile(path, form)
     if path.suffix in PARQUET_SUFFIXES:

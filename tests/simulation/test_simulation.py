@@ -268,7 +268,7 @@ def test_a_choice_is_stored_without_touching_the_vectors(trained: Model, tuned: 
     trained.save(tmp_path)
     assert load_checkpoint(tmp_path).newcomers is None
     data = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.glob("data-*/*")}
-    save_newcomer_choice(tuned.choice, tmp_path)
+    save_newcomer_choice(tuned.choice, tmp_path, trained.checkpoint)
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.glob("data-*/*")} == data
     found = load_checkpoint(tmp_path)
     assert found.newcomers == tuned.choice
@@ -276,6 +276,14 @@ def test_a_choice_is_stored_without_touching_the_vectors(trained: Model, tuned: 
     assert torch.equal(found.embedding.entities, trained.entity_vectors)
     Model(found).save(tmp_path)  # and it stays with the model when that is saved
     assert load_checkpoint(tmp_path).newcomers == tuned.choice
+
+
+def test_a_choice_is_not_stored_with_a_model_that_took_the_place(trained: Model, tuned: Tuning, tmp_path: Path) -> None:
+    provenance = trained.checkpoint.provenance | {"created": "later"}
+    Model(replace(trained.checkpoint, provenance=provenance)).save(tmp_path)
+    with pytest.raises(InputError, match="another model has taken the place of the one this was found for; nothing is"):
+        save_newcomer_choice(tuned.choice, tmp_path, trained.checkpoint)
+    assert load_checkpoint(tmp_path).newcomers is None
 
 
 def test_a_stored_calibration_says_what_to_expect_of_a_newcomer(trained: Model, tuned: Tuning) -> None:
@@ -312,7 +320,8 @@ def test_a_damaged_choice_is_named(trained: Model, tmp_path: Path, damage: Any) 
     path = tmp_path / "model.json"
     description = json.loads(path.read_text())
     path.write_text(json.dumps(description | {"newcomers": damage}))
-    with pytest.raises(ModelFileError, match="damaged"):
+    remedy = "remove that section from the file, then tune or audit the model again"
+    with pytest.raises(ModelFileError, match=rf"damaged 'newcomers' \([^;]+\); {remedy}$"):
         load_checkpoint(tmp_path)
 
 
@@ -327,7 +336,7 @@ def test_a_crash_while_storing_leaves_the_old_choice(
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", crash)
         with pytest.raises(RuntimeError):
-            save_newcomer_choice(tuned.choice, tmp_path)
+            save_newcomer_choice(tuned.choice, tmp_path, trained.checkpoint)
     assert load_checkpoint(tmp_path).newcomers is None
     assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".json"]
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from safetensors.torch import save_file
 
 import ookg
 from conftest import SMALL, random_triples
-from ookg.checkpoint import STATE_FILE
+from ookg.checkpoint import STATE_FILE, holds_model
 from ookg.errors import InputError, ModelFileError, TrainingInterrupted
 from ookg.model import Model
+from ookg.pretraining import Storage
 from ookg.progress import Reporter
 from ookg.training.loop import TrainedTables, TrainingRun
 from ookg.training.settings import TrainingSettings
@@ -107,6 +109,40 @@ def test_resuming_what_is_finished_or_was_never_started(graph: Triples, tmp_path
         ookg.train(graph, SMALL, out=tmp_path, device="cpu")
     replaced = ookg.train(graph, SMALL.changed({"seed": 3}), out=tmp_path, device="cpu", overwrite=True)
     assert same(replaced, ookg.load(str(tmp_path)))
+
+
+def test_resuming_or_else_replacing_an_unfinished_run(graph: Triples, tmp_path: Path) -> None:
+    begun = trainer(graph, SMALL)
+    begun.step()
+    state = TrainingRun(begun, tmp_path / STATE_FILE, fingerprint={"training triples": "another graph's"})
+    for damage in (False, True):
+        state.save()
+        if damage:
+            (tmp_path / STATE_FILE).write_bytes(b"nonsense")
+        found = ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True, overwrite=True)
+        assert same(found, ookg.train(graph, SMALL, device="cpu"))
+        assert not (tmp_path / STATE_FILE).exists()
+
+
+def test_one_training_at_a_time_in_a_directory(graph: Triples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Storage(tmp_path).locked():
+        with pytest.raises(InputError, match="another training is writing here; wait for it, or choose another"):
+            ookg.train(graph, SMALL, out=tmp_path, device="cpu", overwrite=True)
+        assert not holds_model(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    # What came into being before the directory was held is not replaced.
+    storage = Storage(tmp_path)
+    storage.prepare()
+    ookg.train(graph, SMALL, out=tmp_path, device="cpu")
+    with pytest.raises(InputError, match="holds a model"), storage.locked():
+        pass
+
+    def unsupported(self: FileLock) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(FileLock, "acquire", unsupported)
+    with Storage(tmp_path, overwrite=True).locked():  # a file system without locks is no obstacle
+        assert holds_model(tmp_path)
 
 
 def test_a_damaged_state_is_refused(graph: Triples, tmp_path: Path) -> None:

@@ -65,12 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
             check_output(str(file), [], arguments.model)
     retraining = Retraining(arguments.steps, progress=True) if arguments.retrain else None
     settings = AuditSettings(chosen_hiding(arguments), retraining, not arguments.no_refine, progress=True)
-    found = audit(load_model(arguments).checkpoint, settings)
+    checkpoint = load_model(arguments).checkpoint
+    found = audit(checkpoint, settings)
     if arguments.figure is not None:
         for file in draw_audit(found, arguments.figure):
             note(f"{file}: written")
     if arguments.save:
-        save_newcomer_choice(found.choice, arguments.model)
+        save_newcomer_choice(found.choice, arguments.model, checkpoint)
         note(f"{arguments.model}: what to expect of a new entity is stored")
     print_notes(found.notes)
     if arguments.json:

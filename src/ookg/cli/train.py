@@ -40,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
     add_device_option(parser)
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run, or start it")
-    parser.add_argument("--overwrite", action="store_true", help="replace the model or unfinished run in DIR")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the model in DIR, or an unfinished run that is not resumed"
+    )
     group = parser.add_argument_group("settings, each over those of --config and --preset")
     group.add_argument("--config", metavar="FILE", help="settings from a TOML file of `name = value` lines")
     group.add_argument(
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         dataset = load_dataset(arguments.triples, arguments.data)
         triples, valid = dataset.train, dataset.valid
     else:
-        if not path.exists() and not path.suffix:
+        if not path.exists() and not path.suffix and arguments.triples != "-":
             raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
         triples = read_triples(path, triple_format(arguments), labels="refused")
     if arguments.valid:

@@ -48,9 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"{problem}, which --quick does without; leave --quick out")
     retraining = None if arguments.quick else Retraining(arguments.steps, reference=False, progress=True)
     settings = TuningSettings(chosen_hiding(arguments), retraining, arguments.trials, arguments.seconds, progress=True)
-    found = tune(load_model(arguments).checkpoint, settings)
+    checkpoint = load_model(arguments).checkpoint
+    found = tune(checkpoint, settings)
     if arguments.save:
-        save_newcomer_choice(found.choice, arguments.model)
+        save_newcomer_choice(found.choice, arguments.model, checkpoint)
         note(f"{arguments.model}: the choice is stored")
     print_notes(found.notes)
     if arguments.json:

@@ -76,15 +76,20 @@ class ClaimJudge:
     def fit(cls, features: FloatArray, relations: IntArray, truth: BoolArray, num_relations: int) -> ClaimJudge:
         """Learn from labelled claims; those that cannot be scored are left out."""
         usable = np.isfinite(features).all(axis=1)
-        if not usable.any() or truth[usable].all() or not truth[usable].any():
-            problem = "no labelled claims of both kinds that can be scored"
-            raise InputError(f"{problem}; give more claims about known entities")
+        cls.check(truth[usable])
         features, relations, truth = features[usable], relations[usable], truth[usable]
         spread = features.std(axis=0)
         centre, scale = features.mean(axis=0), np.where(spread > 0, spread, 1.0)
         columns = _with_constant((features - centre) / scale)
         shared, own = fit_grouped_logistic(columns, relations, truth, num_relations, REGULARISATION, OWN_SCALE)
         return cls(centre, scale, shared, own)
+
+    @staticmethod
+    def check(truth: BoolArray) -> None:
+        """Refuse claims that nothing can be learned from: none, or all true, or all false."""
+        if truth.all() or not truth.any():
+            problem = "no labelled claims of both kinds that can be scored"
+            raise InputError(f"{problem}; give more claims about known entities")
 
     def log_odds(self, features: FloatArray, relations: IntArray) -> FloatArray:
         """(claims,) of being true; NaN where a claim cannot be scored."""
