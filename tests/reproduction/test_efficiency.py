@@ -107,7 +107,7 @@ def test_both_represent_what_their_formulas_say() -> None:
     assert efficiency._lan_entities(4, 5, 3, CPU, TINY)().shape == (5, 4)
 
 
-@pytest.mark.parametrize("name", ["GNN-MEAN", "LAN", "FCLEntity"])
+@pytest.mark.parametrize("name", ["GNN-MEAN", "LAN", "LAN as published", "FCLEntity"])
 def test_a_baseline_from_the_cache_scores_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, trained = baselines.train_baseline, []
 

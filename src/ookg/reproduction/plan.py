@@ -12,7 +12,7 @@ from ookg.errors import InputError, unknown_name
 from ookg.reproduction import efficiency_results
 from ookg.reproduction.cache import ModelCache
 from ookg.reproduction.machine import is_gpu
-from ookg.reproduction.methods import METHODS, Variant, run_settings
+from ookg.reproduction.methods import AS_PUBLISHED, METHODS, Variant, run_settings
 from ookg.reproduction.results import Result, ResultsFolder, Run, plain
 from ookg.reproduction.tables import Line, Table, run_tables
 
@@ -57,7 +57,9 @@ class Selection:
         if (datasets is not None or methods is not None) and not wanted:
             where = f"table {', '.join(chosen)}" if tables is not None else "any table"
             said = ", ".join([*(sets or ()), *(ways or ())])
-            raise InputError(f"nothing of {said} in {where}; choose other tables, data sets or methods")
+            plain = [name for name, published in AS_PUBLISHED.items() if ways == (published.name,)]
+            remedy = f"where it has no line, {plain[0]} is as published" if plain else "choose others"
+            raise InputError(f"nothing of {said} in {where}; {remedy}")
         return selection
 
     @property

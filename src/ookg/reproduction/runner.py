@@ -82,17 +82,18 @@ def cells(selection: Selection, results: ResultsFolder) -> list[Cell]:
 
 
 def grids(selection: Selection, results: ResultsFolder) -> dict[str, list[Grid]]:
-    """The chosen tables as text, from what is stored; by name, in the order of the selection."""
+    """The chosen tables as text, from what is stored; by name, in the order of the selection.
+
+    A table without a line of the chosen data sets and methods is left out.
+    """
     known = run_tables()
     found: dict[str, list[Grid]] = {}
     for name in selection.tables:
-        if name in known:
-            table = known[name]
-            made = table.cells(results, selection.lines(table), selection.seeds)
-            found[name] = _grids_by_task(table, made)
-        else:
-            stored = efficiency_results.stored(results) if selection.efficiency else []
-            found[name] = [grid for times in stored for grid in times.grids()]
+        if name not in known:
+            if selection.efficiency:
+                found[name] = [grid for times in efficiency_results.stored(results) for grid in times.grids()]
+        elif lines := selection.lines(known[name]):
+            found[name] = _grids_by_task(known[name], known[name].cells(results, lines, selection.seeds))
     return found
 
 

@@ -33,8 +33,6 @@ LINK_PREDICTION: tuple[Task, ...] = ("link-prediction",)
 CLASSIFICATION: tuple[Task, ...] = ("triplet-classification",)
 BOTH_TASKS = LINK_PREDICTION + CLASSIFICATION
 LAN_PROTOCOL = "lan-protocol"
-# Ends the name of a method at the settings of its published code, where the method itself has others.
-AS_PUBLISHED = " as published"
 
 # Changed settings by (method or model, how the data set's name begins).
 ChangesByDataset = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -81,6 +79,11 @@ class Method(ABC):
     @abstractmethod
     def training(self, dataset: str, seed: int) -> Settings:
         """All that the training depends on."""
+
+    def changes_on(self, dataset: str) -> dict[str, Any]:
+        """What its settings for the data set change in those that it starts from."""
+        del dataset
+        return {}
 
     @abstractmethod
     def train(self, context: Context) -> Any:
