@@ -152,6 +152,8 @@ def read_triples(
     columns = source.read()
     if len(columns) == 4 and labels == "refused":
         raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with --columns")
+    if labels == "required" and not len(columns[0]):
+        raise FileError(path, "no triples", "give labelled ones: head, relation, tail and 1 or 0 (or -1)")
     if len(columns) == 3 and labels == "required":
         raise FileError(path, "has no label column", "add a fourth column of 1 and 0 (or 1 and -1)")
     if form.predicates is not None:

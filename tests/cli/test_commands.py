@@ -236,6 +236,7 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
         (["predict", "model", "--relation", "what", "--head", "e1"], "unknown relation 'what'"),
         (["predict", "model", "--given", "new.tsv", "--relation", "r0", "--head", "z"], "no usable neighbour"),
         (["classify", "model", "--valid", "graph.tsv", "claims.tsv"], "graph.tsv: has no label column"),
+        (["classify", "model", "--valid", "nothing.tsv", "claims.tsv"], "nothing.tsv: no triples; give labelled ones"),
         (["classify", "model", "--valid", "wrong.tsv", "claims.tsv"], "wrong.tsv:1: label value 'yes'"),
         (["export", "model"], "nothing to write"),
         (["evaluate", "model", "--dataset", "FB15k-Hed-10"], "FB15k-Hed-10"),

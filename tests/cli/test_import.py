@@ -96,7 +96,9 @@ def test_a_model_is_replaced_only_on_request(run: Run, folder: Path) -> None:
     message = "ookg: model: holds a model; choose another directory, or --overwrite it\n"
     assert run(*IMPORT, code=2) == message
     np.save(folder / "run" / "entity_embedding.npy", np.full((N, 2 * D), np.nan, np.float32))
-    assert "holds NaN" in run(*IMPORT, "--overwrite", code=2)
+    line = run(*IMPORT, "--overwrite", code=2)
+    assert line.startswith("ookg: run (KnowledgeGraphEmbedding): entity row 0 ('")
+    assert "holds NaN" in line
     assert (folder / "model" / "model.json").read_bytes() == before
     np.save(folder / "run" / "entity_embedding.npy", np.ones((N, 2 * D), np.float32))
     run(*IMPORT, "--overwrite")
@@ -109,7 +111,12 @@ def test_a_model_is_replaced_only_on_request(run: Run, folder: Path) -> None:
         (["import", "keg", "run", "--out", "m"], "unknown format 'keg'; did you mean 'kge'"),
         (["import", "kge", "nowhere", "--out", "m"], "nowhere: no such file or folder; check the path"),
         (["import", "kge", "run", "--out", "m"], "run: no entity labels here (entities.dict)"),
-        (["import", "kge", "data", "--out", "m"], "does not say its model"),
+        (
+            ["import", "kge", "data", "--out", "m"],
+            "data: no config.json, checkpoint or entity_embedding.npy here; give",
+        ),
+        (["import", "kge", "new.tsv", "--out", "m"], "new.tsv: no config.json, checkpoint or entity_embedding.npy"),
+        (["import", "pyg", "run", "--out", "m"], "run: is a folder; name the file in it"),
         (["import", "kge", "run", "--out", "m", "--entities", "data/relations.dict"], "no label for entity id 3"),
         (["import", "kge", "run", "--out", "m", "--entities", "none.txt"], "none.txt: no such file"),
         (["import", "kge", "run", "--vocabulary", "data", "--out", "m", "--norm", "2"], "its norm is 1, not 2"),

@@ -77,7 +77,7 @@ def test_check_names_the_row_with_a_number_that_is_none() -> None:
     for value in (np.nan, np.inf):
         entities = ENTITIES.copy()
         entities[3, 2] = value
-        with pytest.raises(ModelFileError, match=r"entity row 3 \('e3'\) holds NaN or infinity \(1 such rows\)"):
+        with pytest.raises(ModelFileError, match=r"entity row 3 \('e3'\) holds NaN or infinity \(1 such row\)"):
             foreign(TransE(6), entities).check()
 
 

@@ -59,6 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("--format and --overwrite go with --out FOLDER")
     if arguments.gamma is not None and arguments.format != "kge":
         raise InputError("--gamma goes with --format kge")
+    if arguments.given is None and (arguments.weights is not None or arguments.max_neighbors is not None):
+        raise InputError("--weights and --max-neighbors are for new entities; give --given TRIPLES")
+    if arguments.weights == "correlation":
+        problem = "--weights correlation gives an entity another vector for every relation, and a file has one"
+        raise InputError(f"{problem}; choose uniform or degree")
     from ookg.export import write_vectors
     from ookg.interchange.exports import collect, export
 

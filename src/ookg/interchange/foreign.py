@@ -17,6 +17,7 @@ import torch
 
 from ookg import __version__
 from ookg.checkpoint import Checkpoint
+from ookg.display import counted
 from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError, ModelFileError
 from ookg.model import Model, TripleSource
@@ -77,8 +78,12 @@ class ForeignModel:
     read_triples: Callable[[Path, TripleFormat], Triples] = read_triples
     gamma: float | None = None
 
-    def check(self) -> None:
-        """Refuse a model with numbers that are none, or whose scores are not those of its source."""
+    def check(self, source: str = "") -> None:
+        """Refuse a model with numbers that are none, or whose scores are not those of its source.
+
+        source: where it was read from, for the message
+        """
+        origin = f"{source} ({self.tool})" if source else self.tool
         for name, table, labels in (
             ("entity", self.embedding.entities, self.entities),
             ("relation", self.embedding.relations, self.relations),
@@ -87,7 +92,7 @@ class ForeignModel:
             if len(bad):
                 row = int(bad[0])
                 place = f"{name} row {row} ({labels.label(row)!r})"
-                problem = f"{self.tool}: {place} holds NaN or infinity ({len(bad)} such rows)"
+                problem = f"{origin}: {place} holds NaN or infinity ({counted(len(bad), 'such row')})"
                 raise ModelFileError(f"{problem}; train or export the model again")
         rng = np.random.default_rng(0)
         sizes = (self.embedding.num_entities, self.embedding.num_relations, self.embedding.num_entities)
@@ -104,13 +109,13 @@ class ForeignModel:
         if not difference.max() < TOLERANCE:
             worst = int(np.argmax(np.nan_to_num(difference, nan=np.inf)))
             problem = (
-                f"{self.tool}: triple {sample[worst].tolist()} scores {theirs[worst]:.6g} there, {ours[worst]:.6g} here"
+                f"{origin}: triple {sample[worst].tolist()} scores {theirs[worst]:.6g} there, {ours[worst]:.6g} here"
             )
             raise ModelFileError(f"{problem}; the layout is not what was expected ({self.convention})")
 
     def to_model(self, triples: TripleSource | None = None, source: str = "") -> Model:
         """Our model, checked; with the training triples also the statistics of degree and correlation weights."""
-        self.check()
+        self.check(source)
         ids, statistics = np.empty((0, 3), dtype=np.int64), None
         unused = 0
         if triples is not None:
@@ -330,15 +335,15 @@ def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
         cells = [line.split("\t") for line in lines if line]
         if cells and [cell.strip().lower() for cell in cells[0]] in (["id", "label"], ["label", "id"]):
             cells = cells[1:]
-        counted = False
+        has_count = False
         if cells and len(cells[0]) == 1 and cells[0][0].isdecimal() and int(cells[0][0]) == len(cells) - 1 == rows:
             cells = cells[1:]  # a first line that counts the others
-            counted = True
+            has_count = True
         labels = [cell[0] for cell in cells]
         if cells and len(cells[0]) == 2:
             first, second = (_are_ids([cell[column] for cell in cells if len(cell) == 2]) for column in (0, 1))
             # Where labels are numbers, both may be ids: files with a count line (OpenKE's) have the labels first.
-            by_first = first and not (second and counted)
+            by_first = first and not (second and has_count)
             if not (first or second):
                 by_first = all(cell[0].isdecimal() for cell in cells)
             pairs = [(cell[1], cell[0]) if by_first else (cell[0], cell[1]) for cell in cells if len(cell) == 2]
@@ -376,5 +381,7 @@ def first_existing(folder: Path, *names: str) -> Path | None:
 
 
 def _must_exist(path: Path) -> None:
+    if path.is_dir():
+        raise FileError(path, "is a folder", "name the file in it")
     if not path.is_file():
         raise FileError(path, "no such file", "check the path")

@@ -44,6 +44,9 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     """
     folder = folder_of(source)
     config_path, state_path = folder / "config.json", folder / "checkpoint"
+    if not any(path.is_file() for path in (config_path, state_path, folder / f"{ARRAYS[0]}.npy")):
+        problem = f"no config.json, checkpoint or {ARRAYS[0]}.npy here"
+        raise FileError(source, problem, f"give the folder that {TOOL} saved a model in")
     config = load_object(config_path) if config_path.is_file() else {}
     state = _state(state_path) if state_path.is_file() else {}
     name = _model_name(folder, config, state, options)
