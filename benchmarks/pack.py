@@ -5,7 +5,7 @@ python benchmarks/pack.py FOLDER [NAME ...]
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +27,16 @@ def pack(name: str, folder: Path) -> Path:
     return path
 
 
-if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    target.mkdir(parents=True, exist_ok=True)
-    for wanted in sys.argv[2:] or published_sets():
-        packed = pack(wanted, target)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="published data sets, all by default")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name in options.names or published_sets():
+        packed = pack(name, options.folder)
         print(packed, packed.stat().st_size)
+
+
+if __name__ == "__main__":
+    main()

@@ -171,3 +171,9 @@ def test_prepare_leaves_the_tables_alone() -> None:
     assert step.tables.updates == 0
     for name, table in step.tables.tensors().items():
         assert torch.equal(table, before[name])
+
+
+@pytest.mark.parametrize("model", ["transh", "transr"])
+def test_what_has_no_kernel_is_refused(model: str) -> None:
+    with pytest.raises(ValueError, match=f"{model} has no kernel"):
+        numba_step(random_triples(0), settings_of(model, 1))

@@ -12,7 +12,7 @@ from numba.core import cgutils, types
 from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 
-from ookg.models import Geometry
+from ookg.models import Geometry, Projected
 
 Array = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -58,7 +58,9 @@ def compiled(*, parallel: bool = False, leaf: bool = False) -> Callable[[Functio
 
 
 def gap_kind(geometry: Geometry) -> int:
-    """The kind of a geometry's gap."""
+    """The kind of a geometry's gap; TransH and TransR have none, and kernels would run over the end of their rows."""
+    if isinstance(geometry, Projected):
+        raise ValueError(f"{geometry.name} has no kernel; use the reference")
     if geometry.norm == 2:
         return EUCLIDEAN  # RotatE's too: the length of the whole complex vector
     return MODULI if geometry.name == "rotate" else ABSOLUTE

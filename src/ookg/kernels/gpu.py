@@ -28,7 +28,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
-from ookg.models import Geometry, RotatE
+from ookg.models import Geometry, Projected, RotatE
 from ookg.training import randomness
 from ookg.training.sampling import ATTEMPTS, NEGATIVES, ORDER, Sampler
 from ookg.training.settings import TrainingSettings
@@ -579,7 +579,9 @@ class TritonStep:
 
 
 def gap_kind(geometry: Geometry) -> int:
-    """How the geometry's gap is summed up."""
+    """How the geometry's gap is summed up; TransH's and TransR's is not by a kernel."""
+    if isinstance(geometry, Projected):
+        raise ValueError(f"{geometry.name} has no kernel; use the reference")
     if geometry.norm == 2:
         return int(EUCLIDEAN.value)
     return int((SUM_OF_MODULI if isinstance(geometry, RotatE) else SUM_OF_SIZES).value)
