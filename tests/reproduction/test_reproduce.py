@@ -391,7 +391,7 @@ def test_newcomers_without_a_neighbor_are_rows_that_no_triple_trained(places: Pl
 def test_list_says_what_there_is_to_do(command: Command) -> None:
     text = command("--list", *LINKS)
     assert "0 of 20" in text
-    assert "1 of 1 to do, about 2.9 h in all" in text
+    assert "1 of 1 to do, about 2.0 h in all" in text
     command("--table", "link-prediction", *LINKS)
     listed = json.loads(command("--list", *LINKS, "--seeds", "2", "--json"))
     assert [(entry["seed"], entry["state"], entry["done"], entry["runs"]) for entry in listed] == [
