@@ -34,7 +34,7 @@ from scipy import sparse
 
 from ookg.embedding import Embedding
 from ookg.errors import InputError, ModelFileError
-from ookg.files import WRITE_ERRORS, atomic_write, sync, unwritable
+from ookg.files import WRITE_ERRORS, atomic_write, held, sync, unwritable
 from ookg.models import GEOMETRIES
 from ookg.simulation.choice import NewcomerChoice
 from ookg.statistics import GraphStatistics, IntArray
@@ -43,7 +43,6 @@ from ookg.vocabulary import Vocabulary
 FORMAT, VERSION = "ookg model", 1
 MODEL_FILE = "model.json"
 STATE_FILE = "training-state.safetensors"
-LOCK_FILE = ".training.lock"
 NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
 DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
 FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
@@ -117,12 +116,14 @@ def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path, checkpoi
     checkpoint: the model they were chosen for, which must be the one that is still there
     """
     directory = Path(directory)
-    description = _description(directory)
-    there = [description["settings"], description["provenance"]]
-    if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
-        problem = "another model has taken the place of the one this was found for"
-        raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
-    _write_description(directory, description | {NEWCOMERS: choice.to_dict()})
+    _description(directory)  # no lock is left where there is no model
+    with held(directory):
+        description = _description(directory)
+        there = [description["settings"], description["provenance"]]
+        if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
+            problem = "another model has taken the place of the one this was found for"
+            raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
+        _write_description(directory, description | {NEWCOMERS: choice.to_dict()})
 
 
 def _write_description(directory: Path, description: dict[str, Any]) -> None:
@@ -208,7 +209,7 @@ def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerCh
         return None
     try:
         return NewcomerChoice.from_dict(description[NEWCOMERS])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = str(error).split(";")[0]
         remedy = "remove that section from the file, then tune or audit the model again"
         raise ModelFileError(f"{directory / MODEL_FILE}: damaged {NEWCOMERS!r} ({reason}); {remedy}") from error

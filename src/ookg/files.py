@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from ookg.errors import InputError
 
 WRITE_ERRORS = (OSError, SafetensorError)
+LOCK_FILE = ".lock"
 
 
 @contextmanager
@@ -42,6 +43,33 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Hold a directory for writing: whoever else wants to hold it is refused meanwhile.
+
+    The file of the lock stays, as removing it could let two in; that of a process that was killed holds nothing.
+    """
+    from filelock import FileLock, Timeout  # only writers of models need it
+
+    lock = FileLock(directory / LOCK_FILE, timeout=0)
+    supported = True
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        remedy = f"wait for it, or choose another directory (if there is none, remove {LOCK_FILE})"
+        raise InputError(f"{directory}: another training or tool is writing here; {remedy}") from None
+    except NotImplementedError:  # a file system without locks
+        supported = False
+    except OSError as error:
+        raise unwritable(directory, error) from error
+    try:
+        yield
+    finally:
+        if supported:
+            lock.release()
 
 
 def check_place(path: str | Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 
 from ookg import __version__
-from ookg.checkpoint import LOCK_FILE, STATE_FILE, Checkpoint, holds_model, load_checkpoint
+from ookg.checkpoint import STATE_FILE, Checkpoint, holds_model, load_checkpoint
 from ookg.embedding import Embedding
 from ookg.errors import InputError, ModelFileError
 from ookg.evaluation.queries import Queries
 from ookg.evaluation.ranking import AnswerIndex, query_rank_counts
 from ookg.evaluation.thresholds import best_threshold
-from ookg.files import atomic_write
+from ookg.files import atomic_write, held
 from ookg.model import Model, TripleSource
 from ookg.progress import Progress
 from ookg.statistics import GraphStatistics, IntArray
@@ -61,31 +60,14 @@ class Storage:
                 raise InputError(f"{self.directory}: holds a model; choose another directory, or --overwrite it")
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the directory: another training into it is refused meanwhile, instead of mixing with this one."""
-        self.probe()
-        lock, supported = FileLock(self.directory / LOCK_FILE, timeout=0), True
-        try:
-            lock.acquire()
-        except Timeout:
-            problem = "another training is writing here"
-            raise InputError(f"{self.directory}: {problem}; wait for it, or choose another directory") from None
-        except (NotImplementedError, OSError):  # a file system without locks
-            supported = False
-        try:
-            self.prepare()  # again: what is there may have changed before it was held
+    def held(self) -> Iterator[None]:
+        """Hold the directory, in which something can be written, and refuse as `prepare` does."""
+        with held(self.directory):
+            self.prepare()  # what is there may have changed before it was held
+            with atomic_write(self.directory / ".probe") as temporary:  # fail before the training, not after it
+                temporary.touch()
+            (self.directory / ".probe").unlink(missing_ok=True)
             yield
-        finally:
-            if supported:
-                with suppress(OSError):
-                    (self.directory / LOCK_FILE).unlink()
-                lock.release()
-
-    def probe(self) -> None:
-        """Fail before the training where nothing can be written, not after it."""
-        with atomic_write(self.directory / ".probe") as temporary:
-            temporary.touch()
-        (self.directory / ".probe").unlink(missing_ok=True)
 
 
 def train(
@@ -101,8 +83,8 @@ def train(
 ) -> Model:
     """Train an embedding on triples and return the model; with `out`, it is stored there and can be resumed.
 
-    resume: go on with the unfinished run in `out`, or start it
-    overwrite: replace a model or an unfinished run there; with `resume`, only a run that is another than this one
+    resume: go on with this run where `out` has it unfinished, take it where it is finished, or start it
+    overwrite: replace a model or an unfinished run there; with `resume`, only if it is not of this run
     valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
     """
     settings = settings or TrainingSettings()
@@ -113,32 +95,25 @@ def train(
     if not len(triples):
         raise InputError(f"{triples.source}: no triples to train on")
     target, digest = choose_device(device), _digest(triples)
-    with ExitStack() as held:
+    fingerprint = settings.to_dict() | {"training triples": digest}
+    validate = None
+    if valid is not None:
+        valid = as_triples(valid, keep_duplicates=True)
+        validate = _validation(valid, triples, settings)
+        fingerprint["validation triples"] = _digest(valid)
+    with ExitStack() as holding:
         if storage is not None:
             storage.prepare()
-            if resume and not overwrite and holds_model(storage.directory) and not storage.state_path.exists():
-                return _finished(storage, settings, digest)
-            held.enter_context(storage.locked())
+            if (found := _finished(storage, settings, digest)) is not None:
+                return found
+            holding.enter_context(storage.held())
+            if (found := _finished(storage, settings, digest)) is not None:  # by another process, in between
+                return found
         ids = torch.from_numpy(triples.ids).to(target)
-        fingerprint = settings.to_dict() | {"training triples": digest}
-        validate = None
-        if valid is not None:
-            valid = as_triples(valid, keep_duplicates=True)
-            validate = _validation(valid, triples, settings)
-            fingerprint["validation triples"] = _digest(valid)
-
-        def start() -> TrainingRun:
-            trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
-            return TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
-
-        run = start()
+        trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
+        run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
         if resume:
-            try:
-                run.resume()
-            except (InputError, ModelFileError):
-                if not overwrite:
-                    raise
-                run = start()  # what was unfinished is another run, or damaged, and may be replaced
+            run.resume(or_replace=overwrite)
         tables = _with_progress(run) if progress else run.run()
         model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, str(target)))
         if storage is not None:
@@ -170,13 +145,22 @@ def _say_what_is_used(trainer: Trainer) -> None:
         print(f"note: {trainer.note}", file=sys.stderr)
 
 
-def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Model:
-    """The model of a run that is over already, if it is the same run."""
-    checkpoint = load_checkpoint(storage.directory)
-    if checkpoint.settings != settings.to_dict() or checkpoint.provenance.get("training_triples") != digest:
-        problem = "holds a finished model with other settings or triples"
-        raise InputError(f"{storage.directory}: {problem}; choose another directory, or --overwrite it")
-    return Model(checkpoint)
+def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Model | None:
+    """The model of a run that is to be resumed and is over already; None if there is none, or it may be replaced."""
+    if not storage.resume or storage.state_path.exists() or not holds_model(storage.directory):
+        return None
+    try:
+        checkpoint = load_checkpoint(storage.directory)
+    except ModelFileError:
+        if storage.overwrite:
+            return None
+        raise
+    if checkpoint.settings == settings.to_dict() and checkpoint.provenance.get("training_triples") == digest:
+        return Model(checkpoint)
+    if storage.overwrite:
+        return None
+    problem = "holds a finished model with other settings or triples"
+    raise InputError(f"{storage.directory}: {problem}; choose another directory, or --overwrite it")
 
 
 def _checkpoint(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ SUFFIX_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 PARQUET_SUFFIXES = {".parquet", ".pq"}
 csv.field_size_limit((1 << 31) - 1)  # a label may be long
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+STANDARD_INPUT = "-"
+_inputs_read: list[Any] = []  # the standard input that was read to its end, if any
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,17 @@ def file_compression(path: Path, start: bytes) -> str | None:
 def text_delimiter(path: Path) -> str:
     """What separates columns, by the file's name."""
     return "," if bare_name(path).endswith(".csv") else "\t"
+
+
+def read_standard_input() -> bytes:
+    """All that comes on standard input; asking twice is refused, as the second time there would be nothing."""
+    place, stream = "standard input", sys.stdin
+    if stream is None or stream.isatty():
+        raise FileError(place, "nothing is piped in", "pipe triples in, or name a file")
+    if stream in _inputs_read:
+        raise FileError(place, "is read already", "give - for one input alone")
+    _inputs_read[:] = [stream]
+    return stream.buffer.read()
 
 
 class NoLines:

@@ -21,6 +21,7 @@ from ookg.rdf import RdfFile, open_rdf, rdf_syntax
 from ookg.reading import (
     LABEL_NAME,
     PARQUET_SUFFIXES,
+    STANDARD_INPUT,
     SUFFIX_COMPRESSION,
     TRUTH_VALUES,
     ArrowStream,
@@ -32,6 +33,7 @@ from ookg.reading import (
     TripleFormat,
     file_compression,
     is_header,
+    read_standard_input,
     text_delimiter,
 )
 from ookg.vocabulary import Vocabulary
@@ -47,8 +49,6 @@ __all__ = [
     "triple_keys",
     "write_triples",
 ]
-
-STANDARD_INPUT = Path("/dev/stdin")
 
 Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 TripleIds = np.ndarray[tuple[int, int], np.dtype[np.int64]]
@@ -143,12 +143,17 @@ def read_triples(
 ) -> Triples:
     """Read triples from TSV, CSV, RDF (each plain, gzip, zstd or bzip2) or Parquet; TSV and CSV also from a pipe.
 
-    path: "-" is standard input
+    path: the text "-" is standard input, which can be read once
     labels: whether a fourth column, the claim's label (1 true, 0 or -1 false), may, must or must not be there
     keep_duplicates: keep repeated triples, as for a list of claims; otherwise they are dropped and counted
     """
-    path, form = STANDARD_INPUT if str(path) == "-" else Path(path), form or TripleFormat()
-    source = _open(path, form)
+    form = form or TripleFormat()
+    if path == STANDARD_INPUT:
+        path = Path("standard input")
+        source: Source = _piped(path, read_standard_input(), form)
+    else:
+        path = Path(path)
+        source = _open(path, form)
     columns = source.read()
     if len(columns) == 4 and labels == "refused":
         raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with --columns")
@@ -226,20 +231,15 @@ def _open(path: Path, form: TripleFormat) -> Source:
         raise FileError(path, "is a folder, not a file of triples", "name one file, such as train.txt")
     if path.exists() and not path.is_file() and not path.is_fifo():
         raise FileError(path, "is a device, not a file of triples", "give a file or a pipe")
-    content = None
     try:
+        if path.is_fifo():
+            return _piped(path, path.read_bytes(), form)
         with path.open("rb") as file:
-            if path.is_fifo():
-                content = file.read()  # there is no second time
-            start = file.read(4) if content is None else content[:4]
+            start = file.read(4)
     except FileNotFoundError:
         raise FileError(path, "no such file", "check the path") from None
     except OSError as error:
         raise FileError(path, f"cannot be read ({error.strerror})", "check the path and its permissions") from error
-    if content is not None:
-        if start == b"PAR1":
-            raise FileError(path, "Parquet through a pipe", "write it to a file and give that, or pipe TSV or CSV")
-        return TextFile(path, form, file_compression(path, start), content)
     if start == b"PAR1":
         return ParquetFile(path, form)
     if path.suffix in PARQUET_SUFFIXES:
@@ -247,6 +247,14 @@ def _open(path: Path, form: TripleFormat) -> Source:
     compression = file_compression(path, start)
     syntax = rdf_syntax(path)
     return TextFile(path, form, compression) if syntax is None else open_rdf(path, form, compression, syntax)
+
+
+def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
+    """What came through a pipe, which there is no second time for."""
+    start = content[:4]
+    if start == b"PAR1" or path.suffix in PARQUET_SUFFIXES or rdf_syntax(path) is not None:
+        raise FileError(path, "a pipe brings TSV or CSV alone", "write Parquet or RDF to a file and give that")
+    return TextFile(path, form, file_compression(path, start), content)
 
 
 def _from_columns(

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from conftest import random_triples
 from ookg.cli import main
 from ookg.cli.console import print_json
+from ookg.errors import FileError
 from ookg.interchange import exports
 from ookg.progress import tell
 from ookg.training.settings import TrainingSettings
@@ -91,25 +93,77 @@ def test_a_link_stays_and_a_pipe_is_refused(folder: Path, tmp_path: Path, capsys
     assert refused(read, capsys) == "ookg: /dev/null: is a device, not a file of triples; give a file or a pipe"
 
 
-def piped(arguments: list[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "ookg", *arguments], input=content, capture_output=True, check=False)
+@pytest.fixture
+def standard_input(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    def give(content: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return give
 
 
 def test_triples_come_through_a_pipe(folder: Path, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
     content = gzip.compress((folder / "graph.tsv").read_bytes())
-    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(content,))
-    writer.start()
-    found = read_triples(tmp_path / "pipe")
-    writer.join()
-    assert found.ids.tolist() == read_triples(folder / "graph.tsv").ids.tolist()
-    # "-" is standard input, also for what is trained on.
-    done = piped(["train", "-", "--out", str(tmp_path / "model"), "--steps", "5", *SMALL], content)
+    for name, problem in (("pipe", None), ("pipe.nt", "alone"), ("pipe.parquet", "alone")):
+        os.mkfifo(tmp_path / name)
+        writer = threading.Thread(target=(tmp_path / name).write_bytes, args=(content,), daemon=True)
+        writer.start()
+        if problem is None:
+            assert read_triples(tmp_path / name).ids.tolist() == read_triples(folder / "graph.tsv").ids.tolist()
+        else:
+            with pytest.raises(FileError, match="a pipe brings TSV or CSV alone; write Parquet or RDF to a file"):
+                read_triples(tmp_path / name)
+        writer.join(timeout=10)
+    command = [sys.executable, "-m", "ookg", "train", "-", "--out", str(tmp_path / "model"), "--steps", "5", *SMALL]
+    done = subprocess.run(command, input=content, capture_output=True, check=False, timeout=100)
     assert (done.returncode, (tmp_path / "model" / "model.json").is_file()) == (0, True), done.stderr
-    bad = piped(["embed", str(folder / "model"), "-", "--out", str(tmp_path / "x.parquet")], b"x\tr0\te1\nx\tr0\n")
-    assert bad.returncode == 2
-    assert bad.stderr.decode().startswith("ookg: /dev/stdin:2: ")
-    assert b"Parquet through a pipe; write it to a file" in piped(["train", "-", "--out", "x"], b"PAR1").stderr
+
+
+def test_a_dash_is_standard_input(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], standard_input: Callable[[bytes], None]
+) -> None:
+    model, out, new = str(folder / "model"), str(tmp_path / "x.parquet"), b"x\tr0\te1\ne2\tr1\tx\n"
+    claims, valid = tmp_path / "claims.tsv", tmp_path / "valid.tsv"
+    claims.write_text("x\tr0\te3\n")
+    valid.write_text("e1\tr0\te2\t1\ne3\tr0\te4\t0\n")
+    for command in (
+        ["embed", model, "-", "--out", out],
+        ["predict", model, "--head", "x", "--relation", "r0", "--given", "-"],
+        ["classify", model, str(claims), "--valid", str(valid), "--given", "-"],
+        ["export", model, "--given", "-", "--out", str(tmp_path / "exported")],
+    ):
+        standard_input(new)
+        assert main(command) == 0, command
+    assert "21 entities, 1 of them new" in capsys.readouterr().err
+    standard_input((folder / "graph.tsv").read_bytes().replace(b"\t", b","))
+    split = ["datasets", "split", "-", "--delimiter", ",", "--new", "head", "--count", "3"]
+    assert main([*split, "--out", str(tmp_path / "set")]) == 0
+    assert (tmp_path / "set" / "train.txt").is_file()
+    # What cannot be.
+    standard_input(b"x\tr0\te1\nx\tr0\n")
+    assert refused(["embed", model, "-", "--out", out], capsys).startswith("ookg: standard input:2: ")
+    standard_input(b"PAR1")
+    assert "standard input: a pipe brings TSV or CSV alone" in refused(["embed", model, "-", "--out", out], capsys)
+    standard_input(new)
+    twice = ["classify", model, "-", "--valid", str(valid), "--given", "-"]
+    assert refused(twice, capsys) == "ookg: standard input: is read already; give - for one input alone"
+    assert refused(["embed", model, "new.tsv", "--out", "-"], capsys) == "ookg: - as an output; give the name of a file"
+    (tmp_path / "-").write_text("x\tr0\te1\n")
+    assert len(read_triples(tmp_path / "-")) == len(read_triples(f"{tmp_path}/-")) == 1  # a file of that name is one
+
+
+def test_what_standard_input_is_redirected_from_is_not_replaced(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "set").mkdir()
+    source = tmp_path / "set" / "train.txt"
+    source.write_text("x\tr0\te1\n")
+    with source.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        line = refused(["embed", str(folder / "model"), "-", "--out", str(source)], capsys)
+        assert "is read or written by this command already" in line
+        split = ["datasets", "split", "-", "--out", str(tmp_path / "set"), "--overwrite"]
+        assert refused(split, capsys).startswith("ookg: -: lies in the folder to overwrite")
+    assert source.read_text() == "x\tr0\te1\n"
 
 
 def test_a_place_where_nothing_can_be_is_refused_first(

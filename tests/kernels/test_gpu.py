@@ -32,6 +32,14 @@ def test_triton_steps_equal_reference_steps(interpreted: Callable[[str], str]) -
     assert f"{len(CASES)} cases equal" in interpreted(__file__)
 
 
+@pytest.mark.parametrize("model", ["transh", "transr"])
+def test_what_has_no_kernel_is_refused(model: str) -> None:
+    from ookg.kernels.gpu import gap_kind
+
+    with pytest.raises(ValueError, match=f"{model} has no kernel"):
+        gap_kind(TrainingSettings(model=model).geometry)
+
+
 def compare(values: dict[str, object]) -> None:
     from ookg.kernels.gpu import TritonStep
 

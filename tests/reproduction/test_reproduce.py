@@ -287,7 +287,9 @@ def test_methods_as_published_stand_beside_ours_where_the_settings_differ() -> N
     assert (ours.to_dict() | {"margin": 300.0}) == published.to_dict()  # the margin is all that differs
     times = {METHODS[name].rough_seconds(heads[0], on_gpu=True) for name in ("LAN", "LAN as published")}
     assert len(times) == 1
-    with pytest.raises(InputError, match="LAN as published in any table; where it has no line, LAN is as published"):
+    with pytest.raises(
+        InputError, match="LAN as published in any table; triplet-classification-variants has it, where"
+    ):
         Selection.of(datasets=[TAIL], methods=["LAN as published"])
 
 

@@ -19,6 +19,7 @@ from ookg.cli import main
 from ookg.errors import InputError, ModelFileError
 from ookg.evaluation.ranking import RankSummary
 from ookg.evaluation.scoring import TranslationScorer
+from ookg.files import LOCK_FILE
 from ookg.model import Model
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
@@ -305,6 +306,7 @@ def test_a_stored_calibration_says_what_to_expect_of_a_newcomer(trained: Model, 
         [],
         {"power": "much"},
         {"power": -1.0},
+        {"power": 10**400},
         {"best": "luck"},
         {"refine": {"margin": -3.0}},
         {"refine": 3},
@@ -338,7 +340,8 @@ def test_a_crash_while_storing_leaves_the_old_choice(
         with pytest.raises(RuntimeError):
             save_newcomer_choice(tuned.choice, tmp_path, trained.checkpoint)
     assert load_checkpoint(tmp_path).newcomers is None
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".json"]
+    left = sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("data-"))
+    assert left == [LOCK_FILE, "model.json"]
 
 
 def test_a_model_without_triples_or_settings_is_refused(checkpoint: Checkpoint) -> None:

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,13 @@ from safetensors.torch import save_file
 
 import ookg
 from conftest import SMALL, random_triples
-from ookg.checkpoint import STATE_FILE, holds_model
-from ookg.errors import InputError, ModelFileError, TrainingInterrupted
+from ookg.checkpoint import STATE_FILE, holds_model, save_newcomer_choice
+from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
+from ookg.files import held
 from ookg.model import Model
 from ookg.pretraining import Storage
 from ookg.progress import Reporter
+from ookg.simulation.choice import NewcomerChoice
 from ookg.training.loop import TrainedTables, TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
@@ -111,38 +115,88 @@ def test_resuming_what_is_finished_or_was_never_started(graph: Triples, tmp_path
     assert same(replaced, ookg.load(str(tmp_path)))
 
 
-def test_resuming_or_else_replacing_an_unfinished_run(graph: Triples, tmp_path: Path) -> None:
-    begun = trainer(graph, SMALL)
+def test_resuming_or_else_replacing_an_unfinished_run(
+    graph: Triples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun, whole = trainer(graph, SMALL), ookg.train(graph, SMALL, device="cpu")
     begun.step()
-    state = TrainingRun(begun, tmp_path / STATE_FILE, fingerprint={"training triples": "another graph's"})
-    for damage in (False, True):
-        state.save()
-        if damage:
-            (tmp_path / STATE_FILE).write_bytes(b"nonsense")
-        found = ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True, overwrite=True)
-        assert same(found, ookg.train(graph, SMALL, device="cpu"))
+    this = SMALL.to_dict() | {"training triples": whole.checkpoint.provenance["training_triples"]}
+    both: dict[str, Any] = {"out": tmp_path, "device": "cpu", "resume": True, "overwrite": True}
+    for fingerprint, damage, said in (
+        (this, None, ""),
+        (this | {"dim": 9}, None, "was started with dim 9, not 8; it is replaced"),
+        (this, b"nonsense", "; it is replaced"),
+    ):
+        run = TrainingRun(begun, tmp_path / STATE_FILE, fingerprint=fingerprint, earlier_seconds=1000.0)
+        run.save()
+        if damage is not None:
+            (tmp_path / STATE_FILE).write_bytes(damage)
+        found = ookg.train(graph, SMALL, **both)
+        assert same(found, whole)
+        assert (found.checkpoint.provenance["seconds"] > 1000) == (not said)  # it went on, or began anew
+        assert capsys.readouterr().err.strip().endswith(said)
         assert not (tmp_path / STATE_FILE).exists()
+    # A finished run is taken if it is this one, and replaced if it is another.
+    created = found.checkpoint.provenance["seconds"]
+    assert ookg.train(graph, SMALL, **both).checkpoint.provenance["seconds"] == created
+    assert len(ookg.train(graph, SMALL.changed({"dim": 9}), **both).entity_vectors[0]) == 9
+    (tmp_path / "model.json").write_text("nonsense")
+    assert same(ookg.train(graph, SMALL, **both), whole)
+
+
+def test_a_state_that_cannot_be_read_is_not_replaced(
+    graph: Triples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / STATE_FILE).write_bytes(b"good")
+
+    def unreadable(*_: object, **__: object) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr("ookg.training.loop.safe_open", unreadable)
+    with pytest.raises(OokgError, match=r"cannot be read \(not yours\); check its permissions"):
+        ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True, overwrite=True)
+    assert (tmp_path / STATE_FILE).read_bytes() == b"good"
 
 
 def test_one_training_at_a_time_in_a_directory(graph: Triples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Storage(tmp_path).locked():
-        with pytest.raises(InputError, match="another training is writing here; wait for it, or choose another"):
+    model = ookg.train(graph, SMALL, device="cpu")
+    with held(tmp_path):
+        with pytest.raises(
+            InputError, match="another training or tool is writing here; wait for it, or choose another"
+        ):
             ookg.train(graph, SMALL, out=tmp_path, device="cpu", overwrite=True)
         assert not holds_model(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    # What came into being before the directory was held is not replaced.
-    storage = Storage(tmp_path)
-    storage.prepare()
-    ookg.train(graph, SMALL, out=tmp_path, device="cpu")
-    with pytest.raises(InputError, match="holds a model"), storage.locked():
+        model.save(tmp_path)
+        with pytest.raises(InputError, match="another training or tool is writing here"):
+            save_newcomer_choice(NewcomerChoice(), tmp_path, model.checkpoint)
+    save_newcomer_choice(NewcomerChoice(power=2.0), tmp_path, model.checkpoint)
+    # What came into being before the directory was held is not replaced, and a finished run is taken.
+    with pytest.raises(InputError, match="holds a model"), Storage(tmp_path).held():
         pass
 
     def unsupported(self: FileLock) -> None:
         raise NotImplementedError
 
     monkeypatch.setattr(FileLock, "acquire", unsupported)
-    with Storage(tmp_path, overwrite=True).locked():  # a file system without locks is no obstacle
+    with Storage(tmp_path, overwrite=True).held():  # a file system without locks is no obstacle
         assert holds_model(tmp_path)
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_taken(
+    graph: Triples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, model = Storage.held, ookg.train(graph, SMALL, device="cpu")
+
+    @contextmanager
+    def late(self: Storage) -> Iterator[None]:
+        model.save(tmp_path)
+        with real(self):
+            yield
+
+    monkeypatch.setattr(Storage, "held", late)
+    with pytest.raises(InputError, match="other settings or triples"):
+        ookg.train(graph, SMALL.changed({"dim": 9}), out=tmp_path, device="cpu", resume=True)
+    assert same(ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True), model)
 
 
 def test_a_damaged_state_is_refused(graph: Triples, tmp_path: Path) -> None:

@@ -253,11 +253,27 @@ def check_output(path: str, inputs: Sequence[str | None], model: str | None = No
     """Refuse to write over what is read, an input file or a file of the model, or where nothing can be written."""
     from ookg.errors import InputError
     from ookg.files import check_place
+    from ookg.reading import STANDARD_INPUT
 
+    if path == STANDARD_INPUT:
+        raise InputError("- as an output; give the name of a file")
     target = Path(path).resolve()
     for name in inputs:
-        if name is not None and Path(name).resolve() == target:
+        if name is not None and (
+            is_redirected_from(target) if name == STANDARD_INPUT else Path(name).resolve() == target
+        ):
             raise InputError(f"{path}: is read or written by this command already; write to another file")
     if model is not None and Path(model).resolve() in (target, *target.parents):
         raise InputError(f"{path}: lies in the model's directory; write to another place")
     check_place(path)
+
+
+def is_redirected_from(path: Path) -> bool:
+    """Whether standard input is this file."""
+    import os
+    import sys
+
+    try:
+        return path.is_file() and sys.stdin is not None and os.path.samestat(os.fstat(sys.stdin.fileno()), path.stat())
+    except (OSError, ValueError):  # an input that is no file
+        return False

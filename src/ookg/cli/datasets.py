@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from ookg.cli.console import add_format_options, add_json_option, note, print_json, print_table, triple_format
+from ookg.cli.console import (
+    add_format_options,
+    add_json_option,
+    is_redirected_from,
+    note,
+    print_json,
+    print_table,
+    triple_format,
+)
 from ookg.datasets import (
     DatasetStatistics,
     SplitSettings,
@@ -24,6 +32,7 @@ from ookg.datasets import (
 )
 from ookg.datasets.download import BASE_URL, Progress
 from ookg.errors import InputError
+from ookg.reading import STANDARD_INPUT
 from ookg.triples import read_triples
 
 SUMMARY = "list, count and fetch data sets, or split one off any triples"
@@ -161,8 +170,12 @@ def _progress() -> Iterator[Progress]:
 def _split(arguments: argparse.Namespace) -> int:
     size = arguments.share if arguments.count is None else arguments.count
     settings = SplitSettings(arguments.new, size, arguments.seed, arguments.task, arguments.valid_share)
-    source, folder = Path(arguments.triples), Path(arguments.out)
-    if arguments.overwrite and source.resolve().parent == folder.resolve():
+    source, folder = arguments.triples, Path(arguments.out)
+    if source == STANDARD_INPUT:
+        is_inside = folder.is_dir() and any(map(is_redirected_from, folder.iterdir()))
+    else:
+        is_inside = Path(source).resolve().parent == folder.resolve()
+    if arguments.overwrite and is_inside:
         raise InputError(f"{source}: lies in the folder to overwrite; choose another one with --out")
     check_target(folder, overwrite=arguments.overwrite)
     triples = read_triples(source, triple_format(arguments), labels="refused")

@@ -59,11 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("--format and --overwrite go with --out FOLDER")
     if arguments.gamma is not None and arguments.format != "kge":
         raise InputError("--gamma goes with --format kge")
-    if arguments.given is None and (arguments.weights is not None or arguments.max_neighbors is not None):
-        raise InputError("--weights and --max-neighbors are for new entities; give --given TRIPLES")
-    if arguments.weights == "correlation":
-        problem = "--weights correlation gives an entity another vector for every relation, and a file has one"
-        raise InputError(f"{problem}; choose uniform or degree")
+    from ookg.newcomers.reducer import Correlation
+
+    weights, limit = chosen_weights(arguments), chosen_limit(arguments)
+    if arguments.given is None and (weights is not None or limit is not None):
+        raise InputError("weights and --max-neighbors are for new entities; give --given TRIPLES")
+    if isinstance(weights, Correlation):
+        problem = "correlation weights give an entity another vector for every relation, and a file has one"
+        raise InputError(f"{problem}; choose --weights uniform or degree")
     from ookg.export import write_vectors
     from ookg.interchange.exports import collect, export
 

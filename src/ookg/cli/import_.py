@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.triples is not None:
         triples = found.read_triples(arguments.triples, triple_format(arguments))
     model = found.to_model(triples, str(arguments.source))
-    storage.prepare()
-    model.save(arguments.out)
+    with storage.held():
+        model.save(arguments.out)
 
     note(f"{found.tool}: {found.convention}")
     note(f"{len(model.entities):,} entities, {len(model.relations):,} relations; scores agree with the tool's formula")

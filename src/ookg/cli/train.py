@@ -34,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from ookg.training.settings import MODELS, PRESETS, TrainingSettings
 
     defaults = TrainingSettings()
-    parser.add_argument("triples", metavar="TRIPLES", help="a file of triples, or a data set by name or folder")
+    parser.add_argument(
+        "triples", metavar="TRIPLES", help="a file of triples (- is standard input), or a data set by name or folder"
+    )
     parser.add_argument("--out", required=True, metavar="DIR", help="directory for the model")
     parser.add_argument("--valid", metavar="FILE", help="triples to validate on; a data set brings its own")
     parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
@@ -66,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.datasets import load_dataset, published_sets
     from ookg.errors import unknown_name
     from ookg.pretraining import train
+    from ookg.reading import STANDARD_INPUT
     from ookg.triples import read_triples
 
     settings = _settings(arguments)
@@ -76,9 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
         dataset = load_dataset(arguments.triples, arguments.data)
         triples, valid = dataset.train, dataset.valid
     else:
-        if not path.exists() and not path.suffix and arguments.triples != "-":
+        if not path.exists() and not path.suffix and arguments.triples != STANDARD_INPUT:
             raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
-        triples = read_triples(path, triple_format(arguments), labels="refused")
+        triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
     if settings.validate_every and (valid is None or not len(valid)):

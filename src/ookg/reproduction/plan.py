@@ -57,8 +57,10 @@ class Selection:
         if (datasets is not None or methods is not None) and not wanted:
             where = f"table {', '.join(chosen)}" if tables is not None else "any table"
             said = ", ".join([*(sets or ()), *(ways or ())])
-            plain = [name for name, published in AS_PUBLISHED.items() if ways == (published.name,)]
-            remedy = f"where it has no line, {plain[0]} is as published" if plain else "choose others"
+            remedy = "choose other tables, data sets or methods"
+            for name, published in AS_PUBLISHED.items():
+                if ways == (published.name,):
+                    remedy = f"triplet-classification-variants has it, where its settings are others than {name}'s"
             raise InputError(f"nothing of {said} in {where}; {remedy}")
         return selection
 

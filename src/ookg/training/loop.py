@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
 from ookg.files import atomic_write
-from ookg.progress import Reporter
+from ookg.progress import Reporter, tell
 from ookg.training.trainer import Trainer
 
 SAVE_SECONDS = 60.0
@@ -124,31 +124,48 @@ class TrainingRun:
         with atomic_write(self.state_path) as temporary:
             save_file(tensors, temporary, metadata={"ookg": json.dumps(header)})
 
-    def resume(self) -> bool:
-        """Go on from the saved state; False where there is none."""
+    def resume(self, or_replace: bool = False) -> bool:
+        """Go on from the saved state; False where there is none.
+
+        or_replace: begin anew, and say so, where the state is damaged or that of another run; it is refused otherwise
+        """
         if self.state_path is None or not self.state_path.exists():
             return False
+        try:
+            header, tensors = self._read_state(self.state_path)
+        except (InputError, ModelFileError) as error:
+            if not or_replace:
+                raise
+            tell(f"note: {str(error).split(';')[0]}; it is replaced")
+            return False
+        self.best = {name[5:]: value for name, value in tensors.items() if name.startswith("best.")}
+        self.validations = [(step, figure) for step, figure in header["validations"]]
+        self.earlier_seconds = float(header["seconds"])
+        self.trainer.load_state(tensors)
+        return True
+
+    def _read_state(self, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a state says of itself, and its tensors; one that is damaged or of another run is refused."""
         remedy = "remove it, or train with --overwrite"
         try:
-            with safe_open(self.state_path, framework="pt") as file:
+            with safe_open(path, framework="pt") as file:
                 header = json.loads(file.metadata()["ookg"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             fingerprint = dict(header["fingerprint"])
             validations = [(step, figure) for step, figure in header["validations"]]
-            seconds = float(header["seconds"])
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{self.state_path}: damaged training state ({error}); {remedy}") from error
+            header = {"validations": validations, "seconds": float(header["seconds"])}
+        except OSError as error:
+            raise OokgError(f"{path}: cannot be read ({error}); check its permissions") from error
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: damaged training state ({error}); {remedy}") from error
         for name, value in self.fingerprint.items():
             if fingerprint.get(name) != value:
                 started = f"was started with {name} {fingerprint.get(name)!r}, not {value!r}"
-                raise InputError(f"{self.state_path}: this run {started}; resume it as it was started, or --overwrite")
-        self.best = {name[5:]: value for name, value in tensors.items() if name.startswith("best.")}
-        self.validations, self.earlier_seconds = validations, seconds
-        try:
-            self.trainer.load_state(tensors)
-        except (KeyError, RuntimeError) as error:
-            raise ModelFileError(f"{self.state_path}: damaged training state ({error}); {remedy}") from error
-        return True
+                raise InputError(f"{path}: this run {started}; resume it as it was started, or --overwrite")
+        for name, table in self.trainer.state().items():
+            if name not in tensors or tensors[name].shape != table.shape:
+                raise ModelFileError(f"{path}: damaged training state (no {name} that fits); {remedy}")
+        return header, tensors
 
 
 @contextmanager
