@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -270,9 +271,6 @@ def check_output(path: str, inputs: Sequence[str | None], model: str | None = No
 
 def is_redirected_from(path: Path) -> bool:
     """Whether standard input is this file."""
-    import os
-    import sys
-
     try:
         return path.is_file() and sys.stdin is not None and os.path.samestat(os.fstat(sys.stdin.fileno()), path.stat())
     except (OSError, ValueError):  # an input that is no file

@@ -139,8 +139,7 @@ class TrainingRun:
             tell(f"note: {str(error).split(';')[0]}; it is replaced")
             return False
         self.best = {name[5:]: value for name, value in tensors.items() if name.startswith("best.")}
-        self.validations = [(step, figure) for step, figure in header["validations"]]
-        self.earlier_seconds = float(header["seconds"])
+        self.validations, self.earlier_seconds = header["validations"], header["seconds"]
         self.trainer.load_state(tensors)
         return True
 
