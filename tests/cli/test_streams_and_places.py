@@ -177,6 +177,9 @@ def test_a_place_where_nothing_can_be_is_refused_first(
     monkeypatch.setattr(os, "access", lambda *arguments: False)
     line = refused(["embed", str(folder / "model"), "nowhere.tsv", "--out", str(tmp_path / "x.parquet")], capsys)
     assert line == f"ookg: {tmp_path / 'x.parquet'}: nothing can be written in {tmp_path}; choose another place"
+    for command in (["tune"], ["audit", "--retrain"]):
+        line = refused([command[0], str(folder / "model"), *command[1:], "--save"], capsys)
+        assert f"nothing can be written in {folder / 'model'}" in line
 
 
 def test_a_fit_that_diverges_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ entities, and once more with what is given of them: exact, and it takes two trai
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ookg.cli.console import (
@@ -48,8 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit, print, and draw and store what is asked for."""
     from ookg.audit import AuditSettings, audit
-    from ookg.checkpoint import save_newcomer_choice
+    from ookg.checkpoint import MODEL_FILE, save_newcomer_choice
     from ookg.errors import InputError
+    from ookg.files import check_place
     from ookg.simulation.picture import draw_audit, picture_files
     from ookg.simulation.retraining import Retraining
 
@@ -66,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     retraining = Retraining(arguments.steps, progress=True) if arguments.retrain else None
     settings = AuditSettings(chosen_hiding(arguments), retraining, not arguments.no_refine, progress=True)
     checkpoint = load_model(arguments).checkpoint
+    if arguments.save:
+        check_place(Path(arguments.model) / MODEL_FILE)
     found = audit(checkpoint, settings)
     if arguments.figure is not None:
         for file in draw_audit(found, arguments.figure):

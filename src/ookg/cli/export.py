@@ -25,6 +25,8 @@ from ookg.cli.console import (
 
 if TYPE_CHECKING:
     from ookg.model import Model, NewVectors
+    from ookg.newcomers.embedder import NeighborLimit
+    from ookg.newcomers.reducer import Weights
 
 SUMMARY = "write a model's vectors for other programs"
 FORMATS = ("parquet", "npy", "word2vec", "safetensors", "kge", "pykeen")
@@ -71,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.interchange.exports import collect, export
 
     model = load_model(arguments)
-    new = _new_vectors(arguments, model)
+    new = _new_vectors(arguments, model, weights, limit)
     vectors = collect(model, new, arguments.gamma)
     appended = f", {len(new.entities):,} of them new" if new is not None else ""
     if arguments.out:
@@ -87,12 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _new_vectors(arguments: argparse.Namespace, model: Model) -> NewVectors | None:
+def _new_vectors(
+    arguments: argparse.Namespace, model: Model, weights: Weights | None, limit: NeighborLimit | None
+) -> NewVectors | None:
     from ookg.triples import read_triples
 
     if arguments.given is None:
         return None
     triples = read_triples(arguments.given, triple_format(arguments))
-    new = model.embed(triples, weights=chosen_weights(arguments), limit=chosen_limit(arguments))
+    new = model.embed(triples, weights=weights, limit=limit)
     print_notes(new.notes)
     return new

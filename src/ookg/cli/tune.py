@@ -8,6 +8,7 @@ own vectors instead, for a first look.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from ookg.cli.console import (
     add_json_option,
@@ -38,8 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Choose, print, and store if asked for."""
-    from ookg.checkpoint import save_newcomer_choice
+    from ookg.checkpoint import MODEL_FILE, save_newcomer_choice
     from ookg.errors import InputError
+    from ookg.files import check_place
     from ookg.simulation.retraining import Retraining
     from ookg.tuning import TuningSettings, tune
 
@@ -49,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     retraining = None if arguments.quick else Retraining(arguments.steps, reference=False, progress=True)
     settings = TuningSettings(chosen_hiding(arguments), retraining, arguments.trials, arguments.seconds, progress=True)
     checkpoint = load_model(arguments).checkpoint
+    if arguments.save:
+        check_place(Path(arguments.model) / MODEL_FILE)
     found = tune(checkpoint, settings)
     if arguments.save:
         save_newcomer_choice(found.choice, arguments.model, checkpoint)
