@@ -84,7 +84,7 @@ class Expectation:
 
     def of(self, features: FloatArray) -> FloatArray:
         """(rows, features) -> (rows,)."""
-        found: FloatArray = 1 / (1 + np.exp(-(features @ np.array(self.weights))))
+        found: FloatArray = 1 / (1 + np.exp(-(features * np.array(self.weights)).sum(axis=1)))
         return found
 
     @classmethod

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ookg.embedding import Embedding
+from ookg.kernels import threads
 from ookg.models import Geometry, RotatE, TransE
 from ookg.newcomers.refinement import Problem, ReferenceRefinement, RefineSettings, run
 from ookg.newcomers.support import Support
@@ -65,7 +66,8 @@ def test_steps_equal_the_reference(geometry: Geometry, dim: int) -> None:
         fast(step)
         slow(step)
         torch.testing.assert_close(fast.vectors, slow.vectors, rtol=1e-4, atol=1e-5)
-    assert not torch.equal(fast.vectors, start)
+    if dim > 1 or not getattr(geometry, "unit_norm", 0):  # of length 1 in one dimension are two numbers only
+        assert not torch.equal(fast.vectors, start)
 
 
 def test_no_usable_negative_and_equal_vectors() -> None:
@@ -92,16 +94,11 @@ def test_far_negatives_weigh_nothing() -> None:
     torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
 
 
-def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
-    import numba
-
+def test_the_result_does_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "NUMBERS_A_THREAD", 1)
     settings = RefineSettings(margin=4.0, steps=5, lr=0.02, negatives=11, batch=6)
     embedding, problem, start = random_problem(RotatE(17), [1, 30, 7], settings)
     together = run(NumbaRefinement(embedding, problem, start, settings), settings)
-    threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
-        alone = run(NumbaRefinement(embedding, problem, start, settings), settings)
-    finally:
-        numba.set_num_threads(threads)
+    monkeypatch.setattr(threads, "NUMBERS_A_THREAD", 1 << 60)
+    alone = run(NumbaRefinement(embedding, problem, start, settings), settings)
     assert torch.equal(together, alone)

@@ -15,6 +15,7 @@ from ookg.evaluation.queries import Queries
 from ookg.evaluation.scoring import SCORES_AT_ONCE, Scorer
 from ookg.evidence.habits import Habits
 from ookg.evidence.links import LinkEvidence, LinkRules
+from ookg.kernels.threads import one_torch_thread
 from ookg.newcomers.support import BoolArray
 from ookg.statistics import FloatArray, IntArray
 
@@ -92,6 +93,7 @@ class GraphEvidence:
         )
 
 
+@one_torch_thread()
 def standardised(scores: Tensor, num_known: int) -> Tensor:
     """(queries, entities) scores minus their mean over the known entities, over their standard deviation."""
     known = scores[:, :num_known]
@@ -158,7 +160,9 @@ def standard_scores(scorer: Scorer, triples: IntArray, *, asks_tail: bool) -> St
         is_known = end < scorer.num_known
         mine = torch.from_numpy(own[chunk]).to(scores)[:, None]
         mine = torch.where(is_known, scores.gather(1, torch.where(is_known, end, 0)), mine)
-        spread = scores.std(dim=1, keepdim=True, correction=0).clamp_min(torch.finfo(scores.dtype).tiny)
-        position[chunk] = ((mine - scores.mean(dim=1, keepdim=True)) / spread)[:, 0].double().cpu().numpy()
-        better[chunk] = (scores > mine).float().mean(dim=1).double().cpu().numpy()
+        with one_torch_thread():
+            mean, spread = scores.mean(dim=1, keepdim=True), scores.std(dim=1, keepdim=True, correction=0)
+            better[chunk] = (scores > mine).float().mean(dim=1).double().cpu().numpy()
+        spread.clamp_min_(torch.finfo(scores.dtype).tiny)
+        position[chunk] = ((mine - mean) / spread)[:, 0].double().cpu().numpy()
     return Standing(position, better)

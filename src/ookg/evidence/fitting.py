@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from ookg.kernels.threads import one_torch_thread
 from ookg.newcomers.support import BoolArray
 from ookg.statistics import FloatArray, IntArray
 
@@ -37,7 +38,10 @@ def fit_logistic(features: FloatArray, truth: BoolArray, l2: FloatArray | float)
     weights = torch.zeros(features.shape[1], dtype=torch.float64, requires_grad=True)
 
     def loss() -> Tensor:
-        return binary_cross_entropy_with_logits(columns @ weights, labels) + (factors * weights.square()).sum()
+        return (
+            binary_cross_entropy_with_logits((columns * weights).sum(dim=1), labels)
+            + (factors * weights.square()).sum()
+        )
 
     return _minimised(weights, loss)
 
@@ -73,6 +77,7 @@ def _zero(like: Tensor) -> Tensor:
     return torch.zeros((), device=like.device)
 
 
+@one_torch_thread()
 def _minimised(weights: Tensor, loss: Callable[[], Tensor]) -> FloatArray:
     optimiser = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
 

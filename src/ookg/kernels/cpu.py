@@ -111,7 +111,7 @@ class NumbaStep:
         turns, slope = self._turns(relation, sign)
         compute.solve_points(entities, source, turns, self._points)
         compute.pair_gaps(*sorted_pairs, self.kind, self._gaps)
-        share = (weight / weight.sum() / 2).numpy()
+        share = weight.numpy() / weight.numpy().sum() / np.float32(2)
         losses = compute.row_losses(
             self._gaps, usable, share, settings.margin, settings.temperature, self.kind, self._slopes
         )
@@ -138,4 +138,4 @@ class NumbaStep:
         ):
             offsets, order = compute.group_rows(ids, len(table))
             arrays = table.numpy(), mean.numpy(), square.numpy()
-            compute.adam_rows(*arrays, self._own, rank, gradients, offsets, order, factors)
+            compute.adam_rows(arrays, self._own, rank, gradients, offsets, order, factors)

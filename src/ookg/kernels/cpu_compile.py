@@ -17,8 +17,10 @@ from ookg.models import Geometry, Projected
 Array = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Sums may be taken in any order (that makes them vectors); NaN and infinity keep their meaning.
-FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+# Sums may be taken in any order (that makes them vectors); NaN and infinity keep their meaning. Only for functions that
+# store nothing: a loop that stores is compiled twice, and where the arrays lie in memory decides which version runs.
+# With such a licence the two would round differently.
+SUMS = {"reassoc", "contract", "nsz"}
 
 LINE = 64  # bytes of a cache line
 
@@ -29,24 +31,18 @@ ABSOLUTE, EUCLIDEAN, MODULI = 0, 1, 2
 TINY = np.float32(1.1754944e-38)
 
 
-# Only the loops that say so run in parallel; looking for more makes compiling slow.
-PARALLEL = dict.fromkeys(("comprehension", "reduction", "setitem", "numpy", "stencil", "fusion"), False) | {
-    "prange": True
-}
-
-
-def compiled(*, parallel: bool = False, leaf: bool = False) -> Callable[[Function], Function]:
+def compiled(*, leaf: bool = False, sums: bool = False) -> Callable[[Function], Function]:
     """Numba's decorator with the project's options, keeping the function's type.
 
     leaf: a function for inner loops, that makes no arrays but views. It is inlined, and without reference counts: their
     atomic updates would cost more than the work.
+    sums: a function that only adds up, and stores nothing: it may do so in any order
     """
-    options: dict[str, Any] = {"fastmath": FASTMATH, "nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"fastmath": SUMS if sums else False, "nogil": True, "error_model": "numpy"}
     if leaf:
         options["forceinline"] = True
         if hasattr(DefaultOptions, "_nrt"):  # not part of Numba's documented interface: do without if it goes away
             options["_nrt"] = False
-    options["parallel"] = PARALLEL if parallel else False
 
     def decorate(function: Function) -> Function:
         try:
@@ -66,7 +62,7 @@ def gap_kind(geometry: Geometry) -> int:
     return MODULI if geometry.name == "rotate" else ABSOLUTE
 
 
-@compiled(leaf=True)
+@compiled(leaf=True, sums=True)
 def slice_gap(points: Array, point: int, table: Array, row: int, kind: int, first: int, last: int) -> Any:
     """What the coordinates from first to last (-1: all) add to the gap of two rows, to its square if Euclidean."""
     total = np.float32(0)
@@ -89,6 +85,23 @@ def slice_gap(points: Array, point: int, table: Array, row: int, kind: int, firs
             difference = x[k] - y[k]
             total += difference * difference
     return total
+
+
+def _next_task(typing_context: Any, taken: Any) -> Any:
+    """Take the next task; -1 if all are taken. taken: how many are taken, counted by all threads, and of how many."""
+    del typing_context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        index = ir.IntType(64)
+        task = builder.atomic_rmw("add", array.data, ir.Constant(index, 1), "monotonic")
+        tasks = builder.load(builder.gep(array.data, [ir.Constant(index, 1)]))
+        return builder.select(builder.icmp_signed("<", task, tasks), task, ir.Constant(index, -1))
+
+    return types.intp(taken), generate
+
+
+next_task: Callable[[Any], int] = intrinsic(_next_task)
 
 
 def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:

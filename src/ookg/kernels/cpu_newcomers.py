@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import prange
 
-from ookg.kernels.cpu_compile import compiled, prefetch_row
+from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row
+from ookg.kernels.threads import run_tasks
 from ookg.models import Geometry
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def weighted_candidates(
         turns = np.ascontiguousarray(relations)[None]
     found = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
     offsets = _starts(place, num_groups)
-    _sum_groups(
+    run_tasks(
+        _sum_groups,
+        -(-num_groups // GROUPS),
+        len(rows) * geometry.entity_width,
         np.asarray(entities),
         turns,
         (support.neighbor, support.relation, support.is_head),
@@ -105,8 +108,9 @@ def _sum_group(
         _add_candidate(entities[neighbor[row]], turns, relation[row], is_head[row], weight, total)
 
 
-@compiled(parallel=True)
+@compiled()
 def _sum_groups(
+    taken: Array,
     entities: Array,
     turns: Array,
     support: tuple[Array, Array, Array],
@@ -116,6 +120,8 @@ def _sum_groups(
     found: Array,
 ) -> None:
     """support: neighbor, relation and is_head by row; offsets: (groups + 1,) where each group's rows start"""
-    for task in prange(-(-len(found) // GROUPS)):
+    task = next_task(taken)
+    while task >= 0:
         for group in range(task * GROUPS, min(len(found), (task + 1) * GROUPS)):
             _sum_group(entities, turns, support, rows, weights, offsets[group], offsets[group + 1], found[group])
+        task = next_task(taken)

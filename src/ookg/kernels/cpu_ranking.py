@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 
-from ookg.kernels.cpu_compile import EUCLIDEAN, MODULI, compiled, gap_kind, slice_gap
+from ookg.kernels.cpu_compile import EUCLIDEAN, MODULI, compiled, gap_kind, next_task, slice_gap
+from ookg.kernels.threads import run_tasks
 from ookg.models import Geometry, TransE
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,9 @@ def rank_counts(
     answers, offsets = np.ascontiguousarray(answers), np.ascontiguousarray(offsets)
     counts = np.zeros((-(-len(table) // BLOCK), 2, len(answers)), dtype=np.int64)
     points, table = np.ascontiguousarray(points), np.ascontiguousarray(table)
-    _count(points, table, answers, others, offsets, gap_kind(geometry), counts)
+    tasks = -(-len(answers) // TILE) * len(counts)
+    numbers = len(answers) * table.size
+    run_tasks(_count, tasks, numbers, points, table, answers, others, offsets, gap_kind(geometry), counts)
     better, equal = counts.sum(axis=0)
     return better, equal
 
@@ -38,7 +40,9 @@ def rank_counts(
 def gap_to_all(geometry: Geometry, points: Array, table: Array) -> Array:
     """The gaps from each point to each row of a table, (points, width) and (rows, width) -> (points, rows)."""
     gaps = np.empty((len(points), len(table)), dtype=np.result_type(points, table))
-    _fill_gaps(np.ascontiguousarray(points), np.ascontiguousarray(table), gap_kind(geometry), gaps)
+    tasks = -(-len(points) // TILE) * -(-len(table) // BLOCK)
+    arrays = np.ascontiguousarray(points), np.ascontiguousarray(table)
+    run_tasks(_fill_gaps, tasks, len(points) * table.size, *arrays, gap_kind(geometry), gaps)
     return np.square(gaps, out=gaps) if isinstance(geometry, TransE) and geometry.squared else gaps
 
 
@@ -57,14 +61,21 @@ def _gap_within(points: Array, point: int, table: Array, row: int, kind: int, li
     return total
 
 
-@compiled(parallel=True)
+@compiled()
 def _count(
-    points: Array, table: Array, answers: Array, others: Array, offsets: Array, kind: int, counts: Array
+    taken: Array,
+    points: Array,
+    table: Array,
+    answers: Array,
+    others: Array,
+    offsets: Array,
+    kind: int,
+    counts: Array,
 ) -> None:
     """counts: (blocks of entities, 2, queries) out"""
     queries, blocks = len(answers), len(counts)
-    tiles = -(-queries // TILE)
-    for task in prange(tiles * blocks):
+    task = next_task(taken)
+    while task >= 0:
         tile, block = task // blocks, task % blocks
         start, end = tile * TILE, min(queries, (tile + 1) * TILE)
         first, last = block * BLOCK, min(len(table), (block + 1) * BLOCK)
@@ -101,14 +112,17 @@ def _count(
                     counts[block, 0, query] += 1
                 elif gap == own[number]:
                     counts[block, 1, query] += 1
+        task = next_task(taken)
 
 
-@compiled(parallel=True)
-def _fill_gaps(points: Array, table: Array, kind: int, gaps: Array) -> None:
-    tiles, blocks = -(-len(points) // TILE), -(-len(table) // BLOCK)
-    for task in prange(tiles * blocks):
+@compiled()
+def _fill_gaps(taken: Array, points: Array, table: Array, kind: int, gaps: Array) -> None:
+    blocks = -(-len(table) // BLOCK)
+    task = next_task(taken)
+    while task >= 0:
         tile, block = task // blocks, task % blocks
         for row in range(block * BLOCK, min(len(table), (block + 1) * BLOCK)):
             for point in range(tile * TILE, min(len(points), (tile + 1) * TILE)):
                 total = _gap_within(points, point, table, row, kind, np.inf)
                 gaps[point, row] = np.sqrt(total) if kind == EUCLIDEAN else total
+        task = next_task(taken)

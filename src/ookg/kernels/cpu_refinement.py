@@ -5,7 +5,8 @@ newcomer with thirty triples keeps all cores busy as well as thirty with one. Th
 their order, and takes Adam's step. Only the gaps of a row's negatives are kept: those few that weigh in its softmax are
 read again, from the cache, for their part of the gradient.
 
-The result does not depend on the number of threads, nor on the other newcomers: each sum has one owner.
+The result does not depend on the number of threads, on the other newcomers or on where the arrays lie: each sum has one
+owner.
 """
 
 from __future__ import annotations
@@ -15,12 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from ookg.embedding import Embedding
-from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, TINY, compiled, gap_kind, prefetch_row, slice_gap
+from ookg.kernels.cpu_compile import (
+    ABSOLUTE,
+    EUCLIDEAN,
+    TINY,
+    compiled,
+    gap_kind,
+    next_task,
+    prefetch_row,
+    slice_gap,
+)
 from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
+from ookg.kernels.threads import run_tasks
 from ookg.models import TransE
 from ookg.training import randomness
 
@@ -86,7 +96,6 @@ def _turns(embedding: Embedding, relations: Array) -> Array:
     return torch.stack((torch.cos(vectors), torch.sin(vectors))).numpy()
 
 
-@compiled(parallel=True)
 def row_gradients(
     tables: tuple[Array, Array, Array],
     owners: tuple[Array, Array, Array, Array],
@@ -102,15 +111,32 @@ def row_gradients(
     links: relation (a row of the turns), neighbor and is_head by triple; answers: answers, first and last
     step: its number and the start of its random stream; loss: negatives, γ, α, the kind of gap, whether it is squared
     """
+    numbers = gradients.size * (loss[0] + 1)
+    run_tasks(_row_gradients, TASKS, numbers, tables, owners, links, answers, step, loss, gradients)
+
+
+@compiled()
+def _row_gradients(
+    taken: Array,
+    tables: tuple[Array, Array, Array],
+    owners: tuple[Array, Array, Array, Array],
+    links: tuple[Array, Array, Array],
+    answers: tuple[Array, Array, Array],
+    step: tuple[int, Any],
+    loss: tuple[int, float, float, int, bool],
+    gradients: Array,
+) -> None:
     rows = len(owners[3])
-    for task in prange(TASKS):
-        point = np.empty((1, gradients.shape[1]), dtype=np.float32)
-        total = np.empty(gradients.shape[1], dtype=np.float32)
-        ids = np.empty(loss[0] + 1, dtype=np.int64)
-        gaps = np.empty(loss[0] + 1, dtype=np.float32)
-        scratch = (point, total, ids, gaps)
+    point = np.empty((1, gradients.shape[1]), dtype=np.float32)
+    total = np.empty(gradients.shape[1], dtype=np.float32)
+    ids = np.empty(loss[0] + 1, dtype=np.int64)
+    gaps = np.empty(loss[0] + 1, dtype=np.float32)
+    scratch = (point, total, ids, gaps)
+    task = next_task(taken)
+    while task >= 0:
         for row in range(rows * task // TASKS, rows * (task + 1) // TASKS):
             _row_gradient(row, tables, owners, links, answers, step, loss, scratch, gradients[row])
+        task = next_task(taken)
 
 
 @compiled()
@@ -298,12 +324,17 @@ def update_vectors(
         _adam(tables, newcomer, gradient, factors)
         vector = tables[0][newcomer]
         if unit_norm != 0:
-            length = np.float32(0)
-            for k in range(len(vector)):
-                length += abs(vector[k]) if unit_norm == 1 else vector[k] * vector[k]
-            length = max(length if unit_norm == 1 else np.sqrt(length), SMALLEST_LENGTH)
+            length = max(_length(vector, unit_norm), SMALLEST_LENGTH)
             for k in range(len(vector)):
                 vector[k] /= length
+
+
+@compiled(leaf=True, sums=True)
+def _length(vector: Array, norm: int) -> Any:
+    total = np.float32(0)
+    for k in range(len(vector)):
+        total += abs(vector[k]) if norm == 1 else vector[k] * vector[k]
+    return total if norm == 1 else np.sqrt(total)
 
 
 @compiled(leaf=True)

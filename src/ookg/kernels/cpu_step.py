@@ -5,7 +5,8 @@ sorted by entity: an entity's vector stays in the first-level cache while the po
 the entities, are passed by; and its gradient is summed up in one place, so that nothing races. No (batch, negatives,
 dim) numbers are ever stored.
 
-The result does not depend on the number of threads: work is cut by the shapes alone, and each sum has one owner.
+The result depends neither on the number of threads nor on where the arrays lie: work is cut by the shapes alone, each
+sum has one owner, and what is stored is computed as it is written down.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 
-from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, TINY, compiled, slice_gap
+from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, TINY, compiled, next_task, slice_gap
 from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
+from ookg.kernels.threads import run_tasks
 from ookg.training import randomness
 from ookg.training.sampling import ATTEMPTS
 
@@ -39,17 +40,25 @@ def _draw(start: Any, counter: Any) -> Any:
     return value ^ (value >> np.uint64(31))
 
 
-@compiled(parallel=True)
 def draw_negatives(start: Any, queries: Array, keys: Array, num_entities: int, ids: Array) -> Array:
     """`Sampler.negatives`, written to ids (batch, negatives); returns (batch, negatives) whether each is usable.
 
     queries: (batch,) a number for what of the triple is kept; keys: sorted, query · num_entities + answer of each true
     triple
     """
+    usable = np.empty(ids.shape, dtype=np.bool_)
+    run_tasks(_draw_negatives, TASKS, 8 * ids.size, start, queries, keys, num_entities, ids, usable)
+    return usable
+
+
+@compiled()
+def _draw_negatives(
+    taken: Array, start: Any, queries: Array, keys: Array, num_entities: int, ids: Array, usable: Array
+) -> None:
     batch, negatives = ids.shape
-    usable = np.empty((batch, negatives), dtype=np.bool_)
-    for task in prange(TASKS):
-        is_true = np.zeros(num_entities, dtype=np.bool_)
+    is_true = np.zeros(num_entities, dtype=np.bool_)
+    task = next_task(taken)
+    while task >= 0:
         for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
             base = queries[row] * num_entities
             first = np.searchsorted(keys, base)
@@ -69,7 +78,7 @@ def draw_negatives(start: Any, queries: Array, keys: Array, num_entities: int, i
                 usable[row, number] = not is_true[entity]
             for place in range(first, last):
                 is_true[keys[place] - base] = False
-    return usable
+        task = next_task(taken)
 
 
 # Order: pairs by entity, rows by entity and relation.
@@ -141,41 +150,55 @@ def _equal_parts(offsets: Array, parts: int) -> Array:
 # Forward.
 
 
-@compiled(parallel=True)
 def solve_points(entities: Array, sources: Array, turns: Array, points: Array) -> None:
     """Where each row's answer should be, (batch, entity_width) out.
 
     sources: (batch,) the known ends; turns: (1, batch, dim) the translations that lead to the other ends, or
     (2, batch, dim) cos and sin of the rotations
     """
-    dim = turns.shape[2]
-    for row in prange(len(sources)):
-        source = sources[row]
-        if turns.shape[0] == 1:
-            for k in range(dim):
-                points[row, k] = entities[source, k] + turns[0, row, k]
-        else:
-            for k in range(dim):
-                real, imaginary = entities[source, k], entities[source, dim + k]
-                points[row, k] = real * turns[0, row, k] - imaginary * turns[1, row, k]
-                points[row, dim + k] = real * turns[1, row, k] + imaginary * turns[0, row, k]
+    run_tasks(_solve_points, TASKS, points.size, entities, sources, turns, points)
 
 
-@compiled(parallel=True)
+@compiled()
+def _solve_points(taken: Array, entities: Array, sources: Array, turns: Array, points: Array) -> None:
+    batch, dim = len(sources), turns.shape[2]
+    task = next_task(taken)
+    while task >= 0:
+        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
+            source = sources[row]
+            if turns.shape[0] == 1:
+                for k in range(dim):
+                    points[row, k] = entities[source, k] + turns[0, row, k]
+            else:
+                for k in range(dim):
+                    real, imaginary = entities[source, k], entities[source, dim + k]
+                    points[row, k] = real * turns[0, row, k] - imaginary * turns[1, row, k]
+                    points[row, dim + k] = real * turns[1, row, k] + imaginary * turns[0, row, k]
+        task = next_task(taken)
+
+
 def pair_gaps(entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array) -> None:
     """The gap of each pair, to gaps (batch · (negatives + 1),) by slot; unusable slots are left alone."""
     cuts = _equal_parts(offsets, TASKS)
-    for task in prange(TASKS):
+    run_tasks(_pair_gaps, TASKS, pairs.size * points.shape[1], cuts, entities, points, offsets, pairs, kind, gaps)
+
+
+@compiled()
+def _pair_gaps(
+    taken: Array, cuts: Array, entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array
+) -> None:
+    task = next_task(taken)
+    while task >= 0:
         for entity in range(cuts[task], cuts[task + 1]):
             for pair in range(offsets[entity], offsets[entity + 1]):
                 total = slice_gap(points, pairs[0, pair], entities, entity, kind, 0, -1)
                 gaps[pairs[1, pair]] = np.sqrt(total) if kind == EUCLIDEAN else total
+        task = next_task(taken)
 
 
 # The loss and its derivatives.
 
 
-@compiled(parallel=True)
 def row_losses(
     gaps: Array, usable: Array, share: Array, margin: float, temperature: float, kind: int, slopes: Array
 ) -> Array:
@@ -185,50 +208,71 @@ def row_losses(
     slopes: (batch · (negatives + 1),) out, dL/dD by slot; dL/dD / D for the Euclidean gap (0 where D is 0), whose
         gradient is (x - y) / D
     """
-    batch, negatives = usable.shape
-    losses = np.empty(batch, dtype=np.float32)
-    one, zero, gamma, alpha = np.float32(1), np.float32(0), np.float32(margin), np.float32(temperature)
-    for row in prange(batch):
-        slot = row * (negatives + 1)
-        nearest = np.float32(np.inf)
-        for number in range(negatives):
-            if usable[row, number]:
-                nearest = min(nearest, gaps[slot + number])
-        total = zero
-        for number in range(negatives):
-            weight = math.exp(alpha * (nearest - gaps[slot + number])) if usable[row, number] else zero
-            slopes[slot + number] = weight  # to be normalised
-            total += weight
-        loss = zero
-        for number in range(negatives):
-            if slopes[slot + number] == zero:
-                continue
-            probability = slopes[slot + number] / total
-            beyond = gaps[slot + number] - gamma
-            small = math.exp(-abs(beyond))
-            # -log σ(x) = max(-x, 0) + log(1 + exp(-|x|)), and σ(-x) from the same exponential
-            loss += probability * (max(-beyond, zero) + math.log1p(small))
-            slopes[slot + number] = -share[row] * probability * (small if beyond > zero else one) / (one + small)
-        beyond = gaps[slot + negatives] - gamma
-        small = math.exp(-abs(beyond))
-        loss += max(beyond, zero) + math.log1p(small)
-        slopes[slot + negatives] = share[row] * (one if beyond > zero else small) / (one + small)
-        losses[row] = share[row] * loss
-        if kind == EUCLIDEAN:
-            for place in range(slot, slot + negatives + 1):
-                slopes[place] = slopes[place] / gaps[place] if slopes[place] != zero and gaps[place] > zero else zero
+    losses = np.empty(len(usable), dtype=np.float32)
+    run_tasks(_row_losses, TASKS, 16 * gaps.size, gaps, usable, share, (margin, temperature), kind, slopes, losses)
     return losses
+
+
+@compiled()
+def _row_losses(
+    taken: Array,
+    gaps: Array,
+    usable: Array,
+    share: Array,
+    settings: tuple[float, float],
+    kind: int,
+    slopes: Array,
+    losses: Array,
+) -> None:
+    batch, slots = len(usable), usable.shape[1] + 1
+    task = next_task(taken)
+    while task >= 0:
+        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
+            own = slice(row * slots, (row + 1) * slots)
+            losses[row] = _row_loss(gaps[own], usable[row], share[row], settings, kind, slopes[own])
+        task = next_task(taken)
+
+
+@compiled()
+def _row_loss(gaps: Array, usable: Array, share: Any, settings: tuple[float, float], kind: int, slopes: Array) -> Any:
+    """`row_losses` of one row; gaps, slopes: (negatives + 1,)"""
+    one, zero, gamma, alpha = np.float32(1), np.float32(0), np.float32(settings[0]), np.float32(settings[1])
+    negatives = len(usable)
+    nearest = np.float32(np.inf)
+    for number in range(negatives):
+        if usable[number]:
+            nearest = min(nearest, gaps[number])
+    total = zero
+    for number in range(negatives):
+        weight = math.exp(alpha * (nearest - gaps[number])) if usable[number] else zero
+        slopes[number] = weight  # to be normalised
+        total += weight
+    loss = zero
+    for number in range(negatives):
+        if slopes[number] == zero:
+            continue
+        probability = slopes[number] / total
+        beyond = gaps[number] - gamma
+        small = math.exp(-abs(beyond))
+        # -log σ(x) = max(-x, 0) + log(1 + exp(-|x|)), and σ(-x) from the same exponential
+        loss += probability * (max(-beyond, zero) + math.log1p(small))
+        slopes[number] = -share * probability * (small if beyond > zero else one) / (one + small)
+    beyond = gaps[negatives] - gamma
+    small = math.exp(-abs(beyond))
+    loss += max(beyond, zero) + math.log1p(small)
+    slopes[negatives] = share * (one if beyond > zero else small) / (one + small)
+    if kind == EUCLIDEAN:
+        for number in range(negatives + 1):
+            slopes[number] = slopes[number] / gaps[number] if slopes[number] != zero and gaps[number] > zero else zero
+    return share * loss
 
 
 # Backward.
 
 
 @compiled(leaf=True)
-def _add_gradient(
-    points: Array, row: int, entities: Array, entity: int, slope: Any, kind: int, own: Array, rest: Array
-) -> None:
+def _add_gradient(point: Array, vector: Array, slope: Any, kind: int, own: Array, rest: Array) -> None:
     """Add slope · d gap(point, vector) / d point to `rest`, the point's gradient, and take it from `own`."""
-    point, vector = points[row], entities[entity]
     zero = np.float32(0)
     if kind == ABSOLUTE:
         for k in range(len(point)):
@@ -254,6 +298,45 @@ def _add_gradient(
 
 
 @compiled(leaf=True)
+def _add_two_gradients(
+    points: Array, rows: tuple[int, int], vector: Array, slopes: tuple[Any, Any], kind: int, own: Array, rest: Array
+) -> None:
+    """`_add_gradient` of two different points at once: the entity's gradient is read and written once for both."""
+    zero, x, y, s, t = np.float32(0), points[rows[0]], points[rows[1]], slopes[0], slopes[1]
+    first, second = rest[rows[0]], rest[rows[1]]
+    if kind == ABSOLUTE:
+        for k in range(len(x)):
+            a, b = x[k] - vector[k], y[k] - vector[k]
+            a = s if a > zero else (-s if a < zero else zero)
+            b = t if b > zero else (-t if b < zero else zero)
+            own[k] -= a + b
+            first[k] += a
+            second[k] += b
+    elif kind == EUCLIDEAN:
+        for k in range(len(x)):
+            a, b = s * (x[k] - vector[k]), t * (y[k] - vector[k])
+            own[k] -= a + b
+            first[k] += a
+            second[k] += b
+    else:
+        dim = len(x) // 2
+        other_x, other_y, other_vector, other_own = x[dim:], y[dim:], vector[dim:], own[dim:]
+        other_first, other_second = first[dim:], second[dim:]
+        for k in range(dim):
+            a, b = x[k] - vector[k], y[k] - vector[k]
+            other_a, other_b = other_x[k] - other_vector[k], other_y[k] - other_vector[k]
+            u = s / np.sqrt(max(a * a + other_a * other_a, TINY))
+            v = t / np.sqrt(max(b * b + other_b * other_b, TINY))
+            a, b, other_a, other_b = u * a, v * b, u * other_a, v * other_b
+            own[k] -= a + b
+            other_own[k] -= other_a + other_b
+            first[k] += a
+            other_first[k] += other_a
+            second[k] += b
+            other_second[k] += other_b
+
+
+@compiled(leaf=True)
 def _add_entity_gradients(
     entities: Array,
     entity: int,
@@ -269,13 +352,20 @@ def _add_entity_gradients(
     zero = np.float32(0)
     for k in range(len(own)):
         own[k] = zero
-    for pair in range(offsets[entity], offsets[entity + 1]):
-        row, slot = pairs[0, pair], pairs[1, pair]
-        if slopes[slot] != zero:
-            _add_gradient(points, row, entities, entity, slopes[slot], kind, own, rest[row])
+    pair, end = offsets[entity], offsets[entity + 1]
+    while pair < end:
+        row, slope = pairs[0, pair], slopes[pairs[1, pair]]
+        if pair + 1 < end and pairs[0, pair + 1] != row:
+            rows, both = (row, pairs[0, pair + 1]), (slope, slopes[pairs[1, pair + 1]])
+            if both[0] != zero or both[1] != zero:
+                _add_two_gradients(points, rows, entities[entity], both, kind, own, rest)
+            pair += 2
+        else:
+            if slope != zero:
+                _add_gradient(points[row], entities[entity], slope, kind, own, rest[row])
+            pair += 1
 
 
-@compiled(parallel=True)
 def pair_gradients(
     entities: Array,
     points: Array,
@@ -292,14 +382,40 @@ def pair_gradients(
     own: (touched entities, entity_width) out, by the entity's rank
     rest: (parts, batch, entity_width) out, the points' gradients in parts to be added up
     """
-    parts = len(rest)
-    cuts = _equal_parts(offsets, parts)
-    ranks = np.zeros(parts + 1, dtype=np.int64)
-    for part in range(parts):
-        ranks[part + 1] = ranks[part]
-        for entity in range(cuts[part], cuts[part + 1]):
-            ranks[part + 1] += offsets[entity + 1] > offsets[entity]
-    for part in prange(parts):
+    cuts = _equal_parts(offsets, len(rest))
+    parts, tables = (cuts, _first_ranks(offsets, cuts)), (entities, points)
+    numbers = pairs.size * points.shape[1]
+    run_tasks(_pair_gradients, len(rest), numbers, parts, tables, offsets, pairs, slopes, kind, own, rest)
+
+
+@compiled()
+def _first_ranks(offsets: Array, cuts: Array) -> Array:
+    """(parts,) the rank of the first entity with a pair in each part."""
+    ranks = np.zeros(len(cuts) - 1, dtype=np.int64)
+    for part in range(1, len(ranks)):
+        ranks[part] = ranks[part - 1]
+        for entity in range(cuts[part - 1], cuts[part]):
+            ranks[part] += offsets[entity + 1] > offsets[entity]
+    return ranks
+
+
+@compiled()
+def _pair_gradients(
+    taken: Array,
+    parts: tuple[Array, Array],
+    tables: tuple[Array, Array],
+    offsets: Array,
+    pairs: Array,
+    slopes: Array,
+    kind: int,
+    own: Array,
+    rest: Array,
+) -> None:
+    """parts: the entities that cut the pairs, and the rank of each part's first; tables: entities and points"""
+    cuts, ranks = parts
+    entities, points = tables
+    part = next_task(taken)
+    while part >= 0:
         rest[part] = np.float32(0)
         rank = ranks[part]
         for entity in range(cuts[part], cuts[part + 1]):
@@ -307,41 +423,48 @@ def pair_gradients(
                 continue
             _add_entity_gradients(entities, entity, points, offsets, pairs, slopes, kind, own[rank], rest[part])
             rank += 1
+        part = next_task(taken)
 
 
-@compiled(parallel=True)
 def chain_points(points: Array, rest: Array, turns: Array, slope: float, source: Array, relation: Array) -> None:
     """From the points' gradients to those of the known ends and the relation parameters, by row.
 
     turns: as for solve_points; slope: the derivative of a translation or phase by its parameter
     source: (batch, entity_width) out; relation: (batch, relation_width) out
     """
-    parts, dim, factor = len(rest), turns.shape[2], np.float32(slope)
-    for row in prange(len(source)):
-        for k in range(source.shape[1]):
-            source[row, k] = rest[0, row, k]
-        for part in range(1, parts):
+    run_tasks(_chain_points, TASKS, rest.size, points, rest, turns, slope, source, relation)
+
+
+@compiled()
+def _chain_points(
+    taken: Array, points: Array, rest: Array, turns: Array, slope: float, source: Array, relation: Array
+) -> None:
+    batch, parts, dim, factor = len(source), len(rest), turns.shape[2], np.float32(slope)
+    task = next_task(taken)
+    while task >= 0:
+        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
             for k in range(source.shape[1]):
-                source[row, k] += rest[part, row, k]
-        if turns.shape[0] == 1:
-            for k in range(dim):
-                relation[row, k] = factor * source[row, k]
-        else:
-            for k in range(dim):
-                real, imaginary = source[row, k], source[row, dim + k]
-                relation[row, k] = factor * (imaginary * points[row, k] - real * points[row, dim + k])
-                source[row, k] = real * turns[0, row, k] + imaginary * turns[1, row, k]
-                source[row, dim + k] = imaginary * turns[0, row, k] - real * turns[1, row, k]
+                source[row, k] = rest[0, row, k]
+            for part in range(1, parts):
+                for k in range(source.shape[1]):
+                    source[row, k] += rest[part, row, k]
+            if turns.shape[0] == 1:
+                for k in range(dim):
+                    relation[row, k] = factor * source[row, k]
+            else:
+                for k in range(dim):
+                    real, imaginary = source[row, k], source[row, dim + k]
+                    relation[row, k] = factor * (imaginary * points[row, k] - real * points[row, dim + k])
+                    source[row, k] = real * turns[0, row, k] + imaginary * turns[1, row, k]
+                    source[row, dim + k] = imaginary * turns[0, row, k] - real * turns[1, row, k]
+        task = next_task(taken)
 
 
 # Adam.
 
 
-@compiled(parallel=True)
 def adam_rows(
-    table: Array,
-    mean: Array,
-    square: Array,
+    tables: tuple[Array, Array, Array],
     own: Array,
     rank: Array,
     rows: Array,
@@ -351,24 +474,51 @@ def adam_rows(
 ) -> None:
     """Adam with L2 in place, on every row of a table.
 
+    tables: the parameters, and Adam's mean and square of them
     A row's gradient is own[rank] where rank is not -1, plus the sum of rows[order[offsets[row]:offsets[row + 1]]].
     factors: 2 · l2, rate / (1 - β₁ᵗ), 1 / (1 - β₂ᵗ)
     """
+    run_tasks(_adam_rows, TASKS, 4 * tables[0].size, tables, own, rank, rows, offsets, order, factors)
+
+
+@compiled()
+def _adam_rows(
+    taken: Array,
+    tables: tuple[Array, Array, Array],
+    own: Array,
+    rank: Array,
+    rows: Array,
+    offsets: Array,
+    order: Array,
+    factors: tuple[float, float, float],
+) -> None:
+    size, width = tables[0].shape
+    none, total = np.zeros(width, dtype=np.float32), np.empty(width, dtype=np.float32)
+    task = next_task(taken)
+    while task >= 0:
+        for row in range(size * task // TASKS, size * (task + 1) // TASKS):
+            gradient = own[rank[row]] if rank[row] >= 0 else none
+            if offsets[row] < offsets[row + 1]:
+                for k in range(width):
+                    total[k] = gradient[k]
+                for place in range(offsets[row], offsets[row + 1]):
+                    for k in range(width):
+                        total[k] += rows[order[place], k]
+                gradient = total
+            _adam_row(tables[0][row], tables[1][row], tables[2][row], gradient, factors)
+        task = next_task(taken)
+
+
+@compiled(leaf=True)
+def _adam_row(
+    parameters: Array, mean: Array, square: Array, gradient: Array, factors: tuple[float, float, float]
+) -> None:
     decay, rate, correction = np.float32(factors[0]), np.float32(factors[1]), np.float32(factors[2])
     first, second, epsilon = np.float32(FIRST_DECAY), np.float32(SECOND_DECAY), np.float32(EPSILON)
     first_rest, second_rest = np.float32(1 - FIRST_DECAY), np.float32(1 - SECOND_DECAY)
-    width = table.shape[1]
-    for task in prange(TASKS):
-        gradient = np.zeros(width, dtype=np.float32)
-        for row in range(len(table) * task // TASKS, len(table) * (task + 1) // TASKS):
-            for k in range(width):
-                gradient[k] = own[rank[row], k] if rank[row] >= 0 else np.float32(0)
-            for place in range(offsets[row], offsets[row + 1]):
-                for k in range(width):
-                    gradient[k] += rows[order[place], k]
-            for k in range(width):
-                g = gradient[k] + decay * table[row, k]
-                m = first * mean[row, k] + first_rest * g
-                v = second * square[row, k] + second_rest * (g * g)
-                mean[row, k], square[row, k] = m, v
-                table[row, k] -= rate * m / (np.sqrt(v * correction) + epsilon)
+    for k in range(len(parameters)):
+        g = gradient[k] + decay * parameters[k]
+        m = first * mean[k] + first_rest * g
+        v = second * square[k] + second_rest * (g * g)
+        mean[k], square[k] = m, v
+        parameters[k] -= rate * m / (np.sqrt(v * correction) + epsilon)

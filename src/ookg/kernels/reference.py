@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ookg.kernels.threads import one_torch_thread
 from ookg.training.loss import batch_distances, l2_penalty, self_adversarial_loss
 from ookg.training.sampling import Batch, Sampler
 from ookg.training.settings import TrainingSettings
@@ -21,6 +22,7 @@ class ReferenceStep:
     def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
 
+    @one_torch_thread()
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number; return its loss (without the L2 term), not yet read from the device."""
         tables = self.tables

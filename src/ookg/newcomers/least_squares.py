@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ookg.embedding import Embedding
+from ookg.kernels.threads import one_torch_thread
 from ookg.models import Projected, TransH, TransR
 from ookg.newcomers.reducer import normalised
 from ookg.newcomers.support import Support
@@ -29,6 +30,7 @@ from ookg.statistics import FloatArray, IntArray
 CHUNK_NUMBERS = 1 << 23
 
 
+@one_torch_thread()
 def least_squares(
     embedding: Embedding, support: Support, rows: IntArray, place: IntArray, weights: FloatArray, size: int
 ) -> Tensor:

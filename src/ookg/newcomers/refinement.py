@@ -29,6 +29,7 @@ from torch.nn.functional import logsigmoid
 from ookg.embedding import Embedding
 from ookg.errors import InputError, unknown_name
 from ookg.kernels.reference import adam_update
+from ookg.kernels.threads import one_torch_thread
 from ookg.models import Projected
 from ookg.newcomers.support import BoolArray, Support
 from ookg.progress import Reporter
@@ -235,6 +236,7 @@ class ReferenceRefinement:
         )
         self.true_keys = (self.first * embedding.num_entities + self.neighbor).sort().values
 
+    @one_torch_thread()
     def __call__(self, step: int) -> None:
         """Take the step with this number."""
         gradient = torch.cat([self.gradients(step, first, last) for first, last in self._chunks])

@@ -22,6 +22,7 @@ from torch.nn.functional import logsigmoid
 
 from ookg.embedding import Embedding
 from ookg.kernels.reference import adam_update
+from ookg.kernels.threads import one_torch_thread
 from ookg.models import Geometry, RotatE
 from ookg.newcomers.refinement import Clock, RefineSettings
 from ookg.statistics import IntArray
@@ -118,6 +119,7 @@ class RelationFit:
         cuts = np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // room)) + 1
         self.chunks = np.split(np.arange(len(start)), cuts)
 
+    @one_torch_thread()
     def __call__(self, step: int) -> None:
         """Take the step with this number; they come in order, from 0."""
         gradient = torch.cat([self._gradients(step, relations) for relations in self.chunks])

@@ -1,0 +1,163 @@
+"""Threads of our own for the compiled kernels, and one thread for PyTorch where its sums would depend on their number.
+
+Not OpenMP's: its threads spin while they wait, so that one busy neighbour on the machine slows a training down a
+hundredfold; a forked child dies or hangs at its first parallel loop; and Numba's other layers end the process when two
+threads call at once. Here a kernel's work is cut into tasks, always in the same way. The calling thread takes one task
+after the other, and helpers that wake up in time take some of them off its hands. Nobody waits for a helper that has
+not begun, each task has one owner, and so the result depends neither on the number of threads nor on who came when.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import torch
+
+# The first of these that is set says how many threads to use; without one, it is as many as the process has cores.
+VARIABLES = ("OOKG_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
+# A helper needs some 50 µs to wake up: so many numbers are passed over in that time, and fewer are not worth it.
+NUMBERS_A_THREAD = 1 << 17
+
+
+def _threads_at_first() -> int:
+    for name in VARIABLES:
+        value = os.environ.get(name, "").split(",")[0].strip()  # OpenMP's may be a list, one number a level
+        if value.isascii() and value.isdigit() and int(value) > 0:
+            return int(value)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class _Job:
+    """A kernel call that several threads may take part in."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work = work
+        self.error: BaseException | None = None
+        self._lock, self._last_helper_left = threading.Lock(), threading.Lock()
+        self._last_helper_left.acquire()
+        self._open, self._helping = True, 0
+
+    def help(self) -> None:
+        """Take part, unless the job is over."""
+        if not self._begin():
+            return
+        try:
+            self.work()
+        except BaseException as error:  # raised again in the thread that called
+            self.error = error
+        with self._lock:
+            self._helping -= 1
+            if not self._open and not self._helping:
+                self._last_helper_left.release()
+
+    def _begin(self) -> bool:
+        with self._lock:
+            self._helping += self._open
+            return self._open
+
+    def close(self) -> None:
+        """Let nobody begin any more, and wait for those that have."""
+        with self._lock:
+            self._open = False
+            if not self._helping:
+                return
+        self._last_helper_left.acquire()
+
+
+class _Helpers:
+    """Threads that wait for jobs. They are started when first needed, and again in a forked child."""
+
+    def __init__(self) -> None:
+        self._lock, self._started = threading.Lock(), 0
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+
+    def offer(self, job: _Job, helpers: int) -> None:
+        """Ask so many helpers to take part."""
+        if self._started < helpers:
+            with self._lock:
+                while self._started < helpers:
+                    threading.Thread(target=_serve, args=(self._jobs,), name="ookg kernel", daemon=True).start()
+                    self._started += 1
+        for _ in range(helpers):
+            self._jobs.put(job)
+
+
+def _serve(jobs: SimpleQueue[_Job]) -> None:
+    while True:
+        job: _Job | None = jobs.get()
+        if job is not None:
+            job.help()
+        job = None  # what it worked on may be freed while this thread waits
+
+
+class _State:
+    threads = _threads_at_first()
+    helpers = _Helpers()
+
+
+def get_num_threads() -> int:
+    """How many threads a kernel may use."""
+    return _State.threads
+
+
+def set_num_threads(number: int) -> None:
+    """Use so many threads from now on, in all calls of this process. It changes speed, never a result."""
+    if number < 1:
+        raise ValueError(f"{number} threads; it must be 1 or more")
+    _State.threads = number
+
+
+def run_tasks(kernel: Callable[..., None], tasks: int, numbers: int, *arguments: Any) -> None:
+    """Run a compiled kernel's tasks, in several threads where there is work enough.
+
+    kernel: called as kernel(taken, *arguments) by each thread, and works on `next_task(taken)` until that is -1
+    numbers: about how many numbers it passes over in all
+    """
+    taken = np.array([0, tasks])
+    helpers = min(_State.threads, tasks, 1 + numbers // NUMBERS_A_THREAD) - 1
+    if helpers <= 0:
+        kernel(taken, *arguments)
+        return
+    job = _Job(lambda: kernel(taken, *arguments))
+    _State.helpers.offer(job, helpers)
+    try:
+        job.work()
+    finally:
+        job.close()
+    if job.error is not None:
+        raise job.error
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """PyTorch computes with one thread here.
+
+    How it cuts a sum depends on the number of threads, and with it the last bit; where it adds up gradients by index,
+    threads race.
+    """
+    before = torch.get_num_threads()
+    if before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _after_fork_in_child() -> None:
+    """Threads do not come along into a forked child: ours start anew there, PyTorch's would be waited for for ever."""
+    _State.helpers = _Helpers()
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
