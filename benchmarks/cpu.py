@@ -184,6 +184,38 @@ def print_peak(name: str, model: str) -> None:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)  # macOS: bytes
 
 
+NEIGHBOUR_SETTINGS = {
+    "small": TrainingSettings(dim=12, batch=64, negatives=16, margin=4.0),
+    "default sizes": TrainingSettings(),
+}
+
+
+def neighbour_lines(name: str, quick: bool) -> list[Line]:
+    """A training alone, and beside a process that keeps one core busy."""
+    settings = NEIGHBOUR_SETTINGS[name]
+    triples = np.unique(random_triples(np.random.default_rng(4), 14_000, 200, 100_000), axis=0)
+    sampler = Sampler(torch.from_numpy(triples), 14_000, 200, settings)
+    step, numbers = NumbaStep(Tables.initial(14_000, 200, settings, "cpu"), sampler, settings), iter(range(10**9))
+
+    def seconds_a_step() -> float:
+        start, taken = perf_counter(), 0
+        while perf_counter() - start < (1 if quick else 5):
+            step(next(numbers))
+            taken += 1
+        return (perf_counter() - start) / taken
+
+    seconds_a_step()
+    alone = seconds_a_step()
+    neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        beside = seconds_a_step()
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+    note = f"{alone / beside:.0%} of the idle rate ({1 / alone:,.0f} to {1 / beside:,.0f} steps/s)"
+    return [Line(f"training step, {name}, with one busy neighbour", beside, note=note)]
+
+
 # Ranking.
 
 
@@ -312,6 +344,7 @@ def main() -> None:
             for name in SIZES
             for model in FAST_MODELS
         ),
+        *(lambda name=name: neighbour_lines(name, quick) for name in NEIGHBOUR_SETTINGS),
         *(lambda model=model: ranking_lines(model, quick) for model in FAST_MODELS),
         *(lambda model=model: newcomer_lines(model, bandwidth, quick) for model in FAST_MODELS),
         lambda: statistics_lines(quick),
