@@ -4,9 +4,14 @@ VENV ?= .venv
 TOOLS ?= .venv-tools
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PYTHONS ?= python3.11 python3.12 python3.13
+# Newer versions of pip read the second for the environment that builds the package, older ones the first.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench roundtrip clean
+.PHONY: help demo test lint format bench roundtrip pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -14,12 +19,13 @@ help:
 	@echo "make lint    the checks of make test without the tests"
 	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
+	@echo "make pins    ask pip whether it can resolve constraints.txt, on each Python of PYTHONS (installs nothing)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python $(INSTALL) -e '.[dev]'
 	@touch $@
 
 demo: $(INSTALLED)
@@ -38,16 +44,24 @@ bench: $(INSTALLED)
 
 $(TOOLS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . pytest \
-	  pykeen==1.11.1 torchkge==0.17.7 torch_geometric==2.8.1
+	$(TOOLS)/bin/python $(INSTALL) -e . pytest pykeen==1.11.1 torchkge==0.17.7 torch_geometric==2.8.1
 	@touch $@
 
 roundtrip: $(TOOLS)/.installed
 	$(TOOLS)/bin/python -m pytest tests/roundtrip
+
+pins:
+	@for python in $(PYTHONS); do \
+	  $$python -m venv --clear $(VENV)-pins || exit; \
+	  $(VENV)-pins/bin/python $(INSTALL) --upgrade pip || exit; \
+	  $(VENV)-pins/bin/python $(INSTALL) --dry-run '.[dev]' || exit; \
+	  echo "$$python resolves constraints.txt"; \
+	done
+	@rm -r $(VENV)-pins
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(TOOLS) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-pins $(TOOLS) .pytest_cache .mypy_cache .ruff_cache
