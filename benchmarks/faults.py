@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 
@@ -28,6 +29,7 @@ import torch
 
 from ookg.checkpoint import STATE_FILE, Checkpoint, check_model, load_checkpoint, save_checkpoint
 from ookg.datasets import SplitSettings, split, write_dataset
+from ookg.datasets.splitting import Split
 from ookg.embedding import Embedding
 from ookg.errors import OokgError
 from ookg.files import LOCK_FILE, atomic_write, save_tensors
@@ -41,6 +43,8 @@ from ookg.vocabulary import Vocabulary
 ENTITIES, RELATIONS, DIM, TRIPLES = 2000, 5, 64, 5000
 READERS = 2
 LONGEST = 0.15  # seconds until a writer is killed
+
+torch.set_num_threads(1)  # OpenMP's threads do not come along when a process forks
 
 
 def model(version: int) -> Checkpoint:
@@ -152,16 +156,16 @@ def write_model(version: int, folder: Path) -> None:
 
 def write_split(version: int, folder: Path) -> None:
     """A data set with another seed."""
-    rows = [(f"e{head}", f"r{relation}", f"e{tail}") for head, relation, tail in graph()]
-    write_dataset(split(as_triples(rows), SplitSettings(seed=version)), folder, overwrite=True)
+    write_dataset(data_set(version), folder, overwrite=True)
 
 
-def graph() -> list[list[int]]:
-    """Random triples of 200 entities."""
-    random_numbers = np.random.default_rng(1)
-    columns = [random_numbers.integers(0, size, 2000) for size in (200, RELATIONS, 200)]
-    found: list[list[int]] = np.unique(np.stack(columns, axis=1), axis=0).tolist()
-    return found
+@cache
+def data_set(seed: int) -> Split:
+    """One of 200 entities; made once, so that kills hit its writing."""
+    rng = np.random.default_rng(1)
+    columns = [rng.integers(0, size, 2000) for size in (200, RELATIONS, 200)]
+    rows = [(f"e{head}", f"r{relation}", f"e{tail}") for head, relation, tail in zip(*columns, strict=True)]
+    return split(as_triples(sorted(set(rows))), SplitSettings(seed=seed))
 
 
 def exporter(form: str) -> Callable[[int, Path], None]:
@@ -184,6 +188,9 @@ VICTIMS = (
 def kills(victim: Victim, folder: Path, number: int, rng: random.Random) -> tuple[str, bool]:
     """Kill a writer that replaces a folder without end, and see what is left."""
     target, is_model = folder / "target", victim.state is model_state
+    if victim.write is write_split:
+        for version in (1, 2):
+            data_set(version)
     whole = []
     for version in (1, 2):
         _child(lambda version=version: _write(victim, version, target, is_model))  # type: ignore[misc]
@@ -240,7 +247,6 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="of each writer (200)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (0)")
     options = parser.parse_args()
-    torch.set_num_threads(1)
     good = True
     with tempfile.TemporaryDirectory() as name:
         steps: list[Callable[[Path], tuple[str, bool]]] = [lambda folder: readers(folder, options.seconds)]

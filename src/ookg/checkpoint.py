@@ -189,6 +189,13 @@ def _content_digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _fits_digest(content: dict[str, Any]) -> bool:
+    try:
+        return bool(content.get(DIGEST) == _content_digest(content))
+    except (ValueError, RecursionError):  # values that can be read and not written
+        return False
+
+
 def _write_description(directory: Path, description: dict[str, Any]) -> None:
     with atomic_write(directory / MODEL_FILE) as temporary:
         text = json.dumps(description, indent=2, ensure_ascii=False)
@@ -380,7 +387,7 @@ def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerCh
     try:
         section = description[NEWCOMERS]
         choice = NewcomerChoice.from_dict(section)
-        if DIGEST in section and section[DIGEST] != _content_digest(section):
+        if DIGEST in section and not _fits_digest(section):
             raise ValueError("its digest is another")
         return choice
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -420,7 +427,7 @@ def _description(directory: Path) -> dict[str, Any]:
             problem = f"{path}: damaged ({name!r} is {description.get(name)!r})"
             raise ModelFileError(f"{problem}; restore it or train again")
     # Directories of older versions have neither digest.
-    if (DIGEST in description or "digests" in description) and description.get(DIGEST) != _content_digest(description):
+    if (DIGEST in description or "digests" in description) and not _fits_digest(description):
         problem = "damaged model description (its content is not what was written)"
         raise ModelFileError(f"{path}: {problem}; restore it or train again")
     return description
