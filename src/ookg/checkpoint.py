@@ -1,6 +1,7 @@
 """A trained model on disk: a directory of safetensors, JSON and Parquet, written atomically, read without executing.
 
-    model.json            what it is: format, version, geometry, settings, provenance, and the name of the data folder;
+    model.json            what it is: format, version, geometry, settings, provenance, the name of the data folder, the
+                          sizes and digests of its files and a digest of its own;
                           and, once chosen by simulation, the settings for new entities
     data-XXXXXXXX/
       vectors.safetensors   entities and relations, float32
@@ -12,16 +13,23 @@
 A model that was imported without its training triples has neither degrees nor the last two files.
 
 Saving writes a new data folder first and then replaces model.json, which names it: a crash leaves the old model or the
-new one. The settings for new entities are stored by replacing model.json alone.
+new one. The settings for new entities are stored by replacing model.json alone. One process writes at a time.
+
+A reader looks again where the folder that it was told of has been replaced. While a model is open, its vectors file has
+a shared lock, and a writer does not remove a folder so locked: that one, as all that a crash left, goes with the next
+write.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
 import shutil
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +37,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from scipy import sparse
 
 from ookg.embedding import Embedding
 from ookg.errors import InputError, ModelFileError
-from ookg.files import WRITE_ERRORS, atomic_write, held, sync, unwritable
+from ookg.files import (
+    WRITE_ERRORS,
+    PathLock,
+    atomic_write,
+    digest,
+    held,
+    remove_remains,
+    save_tensors,
+    sync,
+    unwritable,
+)
 from ookg.models import GEOMETRIES
 from ookg.simulation.choice import NewcomerChoice
 from ookg.statistics import GraphStatistics, IntArray
@@ -43,9 +60,14 @@ from ookg.vocabulary import Vocabulary
 FORMAT, VERSION = "ookg model", 1
 MODEL_FILE = "model.json"
 STATE_FILE = "training-state.safetensors"
+PROBE_FILE = ".probe"  # written and removed, to see whether anything can be
 NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
+DIGEST = "digest"  # in model.json and in that section: of all the rest
 DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
 FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
+CHECKED_BYTES = 1 << 24  # files up to this size are held against their digests whenever a model is loaded
+ATTEMPTS = 1000  # at loading a model that is replaced all the time; each one but the first is after a replacement
+RESTORE = "the model is damaged, restore it or train again"
 
 
 @dataclass(frozen=True)
@@ -56,6 +78,7 @@ class Checkpoint:
         that came without its training triples
     settings and provenance: plain values, for people to read
     newcomers: what a simulation has chosen for new entities, or None
+    lock: what keeps the files of an open model from being removed
     """
 
     embedding: Embedding
@@ -66,6 +89,7 @@ class Checkpoint:
     settings: dict[str, Any]
     provenance: dict[str, Any]
     newcomers: NewcomerChoice | None = None
+    lock: PathLock | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for kind, labels, rows in (
@@ -77,13 +101,31 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
-    """Write a model directory, or replace the model in it."""
+    """Write a model directory, or replace the model in it; one that another process is writing is refused."""
+    with held_model(directory):
+        write_checkpoint(checkpoint, directory)
+
+
+@contextmanager
+def held_model(directory: str | Path) -> Iterator[None]:
+    """Hold a model directory for writing, and remove what killed writers have left in it."""
+    directory = Path(directory)
+    with held(directory) as is_sure:
+        if is_sure:
+            _remove_remains(directory)
+        yield
+
+
+def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
+    """As `save_checkpoint`, in a directory that the caller holds."""
     directory = Path(directory)
     replaced = _data_of(directory)
     data = directory / f"data-{secrets.token_hex(4)}"
     try:
         data.mkdir(parents=True)
         _write_data(checkpoint, data)
+        files = sorted(data.iterdir())
+        digests = {path.name: digest(path) for path in files}
     except BaseException as error:
         shutil.rmtree(data, ignore_errors=True)
         if isinstance(error, WRITE_ERRORS):
@@ -99,15 +141,22 @@ def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         "relations": len(checkpoint.relations),
         "triples": len(checkpoint.triples),
         "data": data.name,
-        "bytes": {path.name: path.stat().st_size for path in sorted(data.iterdir())},
+        "bytes": {path.name: path.stat().st_size for path in files},
+        "digests": digests,
         "settings": checkpoint.settings,
         "provenance": checkpoint.provenance,
     }
+    description[DIGEST] = _content_digest(description)
     if checkpoint.newcomers is not None:
-        description[NEWCOMERS] = checkpoint.newcomers.to_dict()
-    _write_description(directory, description)
+        description[NEWCOMERS] = _newcomer_section(checkpoint.newcomers)
+    try:
+        _write_description(directory, description)
+    except BaseException:
+        if _data_of(directory) != data:
+            shutil.rmtree(data, ignore_errors=True)
+        raise
     if replaced is not None:
-        shutil.rmtree(replaced, ignore_errors=True)
+        _remove_data(replaced, unsure=True)
 
 
 def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path, checkpoint: Checkpoint) -> None:
@@ -117,13 +166,34 @@ def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path, checkpoi
     """
     directory = Path(directory)
     _description(directory)  # no lock is left where there is no model
-    with held(directory):
+    with held_model(directory):
         description = _description(directory)
         there = [description["settings"], description["provenance"]]
         if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
             problem = "another model has taken the place of the one this was found for"
             raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
-        _write_description(directory, description | {NEWCOMERS: choice.to_dict()})
+        _write_description(directory, description | {NEWCOMERS: _newcomer_section(choice)})
+
+
+def _newcomer_section(choice: NewcomerChoice) -> dict[str, Any]:
+    section = choice.to_dict()
+    return section | {DIGEST: _content_digest(section)}
+
+
+def _content_digest(content: dict[str, Any]) -> str:
+    """The SHA-256 of plain values, however they are laid out in JSON; a digest or a section for newcomers in them is
+    no part of it, so that the section can be removed.
+    """
+    kept = {name: value for name, value in content.items() if name not in (DIGEST, NEWCOMERS)}
+    text = json.dumps(json.loads(json.dumps(kept)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _fits_digest(content: dict[str, Any]) -> bool:
+    try:
+        return bool(content.get(DIGEST) == _content_digest(content))
+    except (ValueError, RecursionError):  # values that can be read and not written
+        return False
 
 
 def _write_description(directory: Path, description: dict[str, Any]) -> None:
@@ -140,10 +210,41 @@ def _data_of(directory: Path) -> Path | None:
         return None
 
 
+def _remove_remains(directory: Path) -> None:
+    """Remove what killed writers left, and versions whose last reader has gone; the caller holds the directory."""
+    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE):
+        remove_remains(directory / name, alone=True)
+    named = _data_of(directory)
+    if named is None and holds_model(directory):
+        return  # a damaged description: any of the folders may be the one that is to be restored
+    for path in directory.glob("data-*"):
+        if DATA_NAME.fullmatch(path.name) and path != named and path.is_dir() and not path.is_symlink():
+            _remove_data(path, unsure=False)
+
+
+def _remove_data(data: Path, *, unsure: bool) -> None:
+    """Remove a data folder, unless a reader has it open or it holds what is not ours.
+
+    unsure: also where the file system cannot tell whether somebody reads it
+    """
+    with suppress(OSError):
+        # A file that was not finished has the name that safetensors gives to it.
+        if not all(path.name in FILES or path.name.startswith(".tmp") for path in data.iterdir()):
+            return
+        try:
+            lock = PathLock(data / FILES[0], shared=False)
+        except FileNotFoundError:  # never finished, so that nobody reads it
+            shutil.rmtree(data, ignore_errors=True)
+            return
+        if lock.is_sure or unsure:
+            shutil.rmtree(data, ignore_errors=True)
+        lock.close()
+
+
 def _write_data(checkpoint: Checkpoint, data: Path) -> None:
     embedding, statistics = checkpoint.embedding, checkpoint.statistics
     vectors = {"entities": embedding.entities, "relations": embedding.relations}
-    save_file({name: table.detach().cpu().contiguous() for name, table in vectors.items()}, data / FILES[0])
+    save_tensors({name: table.detach().cpu().contiguous() for name, table in vectors.items()}, data / FILES[0])
     tables: dict[str, dict[str, Any]] = {
         "entities.parquet": {"entity": checkpoint.entities.labels},
         "relations.parquet": {"relation": checkpoint.relations.labels},
@@ -165,13 +266,88 @@ def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
     """Read a model directory; a damaged or newer one is refused with a line that says why."""
     directory = Path(directory)
     description = _description(directory)
+    for attempt in range(ATTEMPTS):
+        try:
+            return _read(directory, description, device)
+        except ModelFileError:
+            newer = _description(directory)
+            if newer["data"] == description["data"] or attempt == ATTEMPTS - 1:
+                raise
+            description = newer  # it was replaced while it was read
+    raise AssertionError("the last attempt returns or raises")
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """What a file of a model directory is found to be.
+
+    problem: what is wrong with it, or None; is_digested: whether there is a digest, or only a size, to hold it against
+    """
+
+    name: str
+    bytes: int
+    problem: str | None
+    is_digested: bool
+
+
+def check_model(directory: str | Path) -> list[FileCheck]:
+    """Read every file of a model and hold it against what was written; a damaged model.json is refused."""
+    directory = Path(directory)
+    while True:
+        description = _description(directory)
+        data = directory / description["data"]
+        lock = _reader_lock(data)
+        own = directory / MODEL_FILE
+        found = [FileCheck(own.name, own.stat().st_size, None, DIGEST in description)]
+        for name, size in description["bytes"].items():
+            problem = _problem(data / name, size, description.get("digests", {}).get(name))
+            there = (data / name).stat().st_size if (data / name).is_file() else 0
+            found.append(FileCheck(f"{data.name}/{name}", there, problem, "digests" in description))
+        _newcomer_choice(directory, description)
+        del lock
+        if all(file.problem is None for file in found) or _description(directory)["data"] == description["data"]:
+            return found
+
+
+def refuse_damage(directory: str | Path) -> None:
+    """Refuse a model any of whose files is not what was written; all of them are read."""
+    for file in check_model(directory):
+        if file.problem is not None:
+            raise ModelFileError(f"{Path(directory) / file.name}: {file.problem}; {RESTORE}")
+
+
+def _problem(path: Path, size: int, expected: str | None) -> str | None:
+    """What is wrong with a file; without a digest only its size counts."""
+    try:
+        found = path.stat().st_size
+        if found != size:
+            return f"{found} bytes instead of {size}"
+        if expected is not None and digest(path) != expected:
+            return "damaged model file (its content is not what was written)"
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return None
+
+
+def _reader_lock(data: Path) -> PathLock | None:
+    """What keeps writers from removing a data folder; None where it is gone or cannot be locked."""
+    try:
+        return PathLock(data / FILES[0], shared=True)
+    except OSError:
+        return None
+
+
+def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoint:
     data = directory / description["data"]
+    lock = _reader_lock(data)
     for name, size in description["bytes"].items():
-        if not (data / name).is_file():
-            raise ModelFileError(f"{data / name}: missing; the model is damaged, restore it or train again")
-        if (data / name).stat().st_size != size:
-            found = (data / name).stat().st_size
-            raise ModelFileError(f"{data / name}: {found} bytes instead of {size}; the model is damaged, restore it")
+        # The vectors are mapped and not read; large tables would take their time.
+        is_checked = name != FILES[0] and size <= CHECKED_BYTES
+        problem = _problem(data / name, size, description.get("digests", {}).get(name) if is_checked else None)
+        if problem is not None:
+            raise ModelFileError(f"{data / name}: {problem}; {RESTORE}")
     try:
         model = GEOMETRIES[description["model"]]
         # A field that an older version did not write has its default.
@@ -198,6 +374,7 @@ def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
             description["settings"],
             description["provenance"],
             _newcomer_choice(directory, description),
+            lock,
         )
     except (SafetensorError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -208,7 +385,11 @@ def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerCh
     if description.get(NEWCOMERS) is None:
         return None
     try:
-        return NewcomerChoice.from_dict(description[NEWCOMERS])
+        section = description[NEWCOMERS]
+        choice = NewcomerChoice.from_dict(section)
+        if DIGEST in section and not _fits_digest(section):
+            raise ValueError("its digest is another")
+        return choice
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = str(error).split(";")[0]
         remedy = "remove that section from the file, then tune or audit the model again"
@@ -234,6 +415,10 @@ def _description(directory: Path) -> dict[str, Any]:
     for name, fits in (
         ("data", lambda value: isinstance(value, str) and DATA_NAME.fullmatch(value)),
         ("bytes", lambda value: isinstance(value, dict) and set(FILES[:3]) <= set(value) <= set(FILES)),
+        (
+            "digests",
+            lambda value: value is None or (isinstance(value, dict) and set(value) == set(description["bytes"])),
+        ),
         ("norm", lambda value: value in (1, 2)),
         ("settings", lambda value: isinstance(value, dict)),
         ("provenance", lambda value: isinstance(value, dict)),
@@ -241,6 +426,10 @@ def _description(directory: Path) -> dict[str, Any]:
         if not fits(description.get(name)):
             problem = f"{path}: damaged ({name!r} is {description.get(name)!r})"
             raise ModelFileError(f"{problem}; restore it or train again")
+    # Directories of older versions have neither digest.
+    if (DIGEST in description or "digests" in description) and not _fits_digest(description):
+        problem = "damaged model description (its content is not what was written)"
+        raise ModelFileError(f"{path}: {problem}; restore it or train again")
     return description
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ookg.model import Model
 
 MANY = 50_000  # among more names, the closest ones would take seconds to find
 
@@ -33,6 +37,17 @@ class ModelFileError(OokgError):
 
 class TrainingInterrupted(OokgError):
     """Training was stopped; its state is on disk and `--resume` continues it."""
+
+
+class ModelNotStored(InputError):
+    """Training is done, and its model could not be written.
+
+    model: the trained `ookg.Model`, to be saved elsewhere; is_resumable: whether `--resume` stores it without training
+    """
+
+    def __init__(self, problem: str, model: Model, is_resumable: bool) -> None:
+        super().__init__(problem)
+        self.model, self.is_resumable = model, is_resumable
 
 
 def unknown_name(kind: str, name: str, known: list[str], remedy: str) -> InputError:

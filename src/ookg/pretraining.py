@@ -16,13 +16,22 @@ import numpy as np
 import torch
 
 from ookg import __version__
-from ookg.checkpoint import STATE_FILE, Checkpoint, holds_model, load_checkpoint
+from ookg.checkpoint import (
+    PROBE_FILE,
+    STATE_FILE,
+    Checkpoint,
+    held_model,
+    holds_model,
+    load_checkpoint,
+    write_checkpoint,
+)
 from ookg.embedding import Embedding
-from ookg.errors import InputError, ModelFileError
+from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
 from ookg.evaluation.queries import Queries
 from ookg.evaluation.ranking import AnswerIndex, query_rank_counts
 from ookg.evaluation.thresholds import best_threshold
-from ookg.files import atomic_write, held
+from ookg.files import atomic_write, check_room
+from ookg.machine import processor
 from ookg.model import Model, TripleSource
 from ookg.progress import Progress
 from ookg.statistics import GraphStatistics, IntArray
@@ -62,11 +71,11 @@ class Storage:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the directory, in which something can be written, and refuse as `prepare` does."""
-        with held(self.directory):
+        with held_model(self.directory):
             self.prepare()  # what is there may have changed before it was held
-            with atomic_write(self.directory / ".probe") as temporary:  # fail before the training, not after it
+            with atomic_write(self.directory / PROBE_FILE) as temporary:  # fail before the training, not after it
                 temporary.touch()
-            (self.directory / ".probe").unlink(missing_ok=True)
+            (self.directory / PROBE_FILE).unlink(missing_ok=True)
             yield
 
 
@@ -85,6 +94,7 @@ def train(
 
     resume: go on with this run where `out` has it unfinished, take it where it is finished, or start it
     overwrite: replace a model or an unfinished run there; with `resume`, only if it is not of this run
+    A model that cannot be stored in the end is the attribute `model` of the `ModelNotStored` that is raised.
     valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
     """
     settings = settings or TrainingSettings()
@@ -111,15 +121,40 @@ def train(
                 return found
         ids = torch.from_numpy(triples.ids).to(target)
         trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
+        if storage is not None:
+            check_room(storage.directory, _model_bytes(triples, trainer))
         run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
         if resume:
             run.resume(or_replace=overwrite)
         tables = _with_progress(run) if progress else run.run()
-        model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, str(target)))
+        model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, target))
         if storage is not None:
-            model.save(storage.directory)
+            try:
+                write_checkpoint(model.checkpoint, storage.directory)
+            except InputError as error:
+                raise _not_stored(str(error).split(";")[0], run, model) from error
             storage.state_path.unlink(missing_ok=True)
         return model
+
+
+def _model_bytes(triples: Triples, trainer: Trainer) -> int:
+    """About as many bytes as the model will take on disk."""
+    labels: int = triples.entities.labels.nbytes + triples.relations.labels.nbytes
+    tables = trainer.tables.entities[: trainer.num_entities].nbytes + trainer.tables.relations.nbytes
+    return tables + labels + 4 * triples.ids.size
+
+
+def _not_stored(problem: str, run: TrainingRun, model: Model) -> ModelNotStored:
+    """The error for a model that could not be written: its state is kept, so that resuming stores it."""
+    try:
+        run.save()
+        kept, is_resumable = "the end of the training is kept: make room, then --resume stores the model", True
+    except OokgError:
+        if run.state_path is not None and run.state_path.exists():
+            kept, is_resumable = "an earlier state is kept: make room, then --resume trains the rest again", False
+        else:
+            kept, is_resumable = "and there was no room for the state of the training either", False
+    return ModelNotStored(f"{problem}; {kept}", model, is_resumable)
 
 
 def _with_progress(run: TrainingRun) -> TrainedTables:
@@ -164,7 +199,12 @@ def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Mode
 
 
 def _checkpoint(
-    triples: Triples, tables: TrainedTables, settings: TrainingSettings, digest: str, seconds: float, device: str
+    triples: Triples,
+    tables: TrainedTables,
+    settings: TrainingSettings,
+    digest: str,
+    seconds: float,
+    device: torch.device,
 ) -> Checkpoint:
     sizes = len(triples.entities), len(triples.relations)
     provenance: dict[str, Any] = {
@@ -173,7 +213,8 @@ def _checkpoint(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "source": Path(triples.source).name,
         "training_triples": digest,
-        "device": device,
+        "device": device.type,
+        "processor": processor(device),
         "seconds": round(seconds, 3),
         "step": tables.step,
         "validations": tables.validations,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -89,3 +91,27 @@ def test_bad_usage(options: list[str], message: str, folder: Path, capsys: pytes
     assert message in lines[0]
     assert not (folder / "o").exists()
     assert not (folder / "e.parquet").exists()
+
+
+def test_two_files_are_both_complete_before_either_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "entities.parquet", tmp_path / "relations.parquet"]
+    options = ["export", "transe", "--device", "cpu", "--entities", str(files[0]), "--relations", str(files[1])]
+    for path in files:
+        path.write_text("old")
+    real = pq.write_table
+
+    def full_disk(table: pa.Table, place: Path) -> None:
+        if "relation" in table.column_names:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(table, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", full_disk)
+        assert main(options) == 2
+    assert capsys.readouterr().err.endswith("(No space left on device); choose another place, or make room\n")
+    assert [path.read_text() for path in files] == ["old", "old"]
+    assert main(options) == 0
+    assert [pq.read_table(path).num_rows for path in files] == [20, 4]
+    assert sorted(tmp_path.iterdir()) == files

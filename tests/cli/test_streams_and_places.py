@@ -204,7 +204,7 @@ def test_a_full_disk_in_an_export(
         raise error or SafetensorError("no space")
 
     monkeypatch.setattr(torch, "save", fail)
-    monkeypatch.setattr(exports, "save_file", fail)
+    monkeypatch.setattr(exports, "save_tensors", fail)
     out = tmp_path / "out"
     line = refused(["export", str(folder / "model"), "--format", form, "--out", str(out)], capsys)
     reason = "enforce fail" if error else "no space"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,17 @@ def test_known_entities_are_not_appended(model: Model) -> None:
     known = replace(new, entities=[model.entities.label(0), "y"])
     with pytest.raises(InputError, match="known to the model"):
         collect(model, known)
+
+
+def test_the_same_vectors_give_the_same_bytes(model: Model, tmp_path: Path) -> None:
+    for attempt in ("first", "second"):
+        for form in FORMATS:
+            export(collect(fitting(model, form)), form, tmp_path / attempt / form)
+        if attempt == "first":
+            time.sleep(2)  # the finest time that a zip or gzip file notes is coarser than one second
+    paths = [path.relative_to(tmp_path / "first") for path in (tmp_path / "first").rglob("*") if path.is_file()]
+    different = [
+        path for path in paths if (tmp_path / "first" / path).read_bytes() != (tmp_path / "second" / path).read_bytes()
+    ]
+    assert len(paths) > len(FORMATS)
+    assert different == []

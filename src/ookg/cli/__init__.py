@@ -26,6 +26,7 @@ COMMANDS = (
     "tune",
     "import",
     "export",
+    "check",
     "datasets",
     "reproduce",
     "determinacy",

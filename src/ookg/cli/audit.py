@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit, print, and draw and store what is asked for."""
     from ookg.audit import AuditSettings, audit
-    from ookg.checkpoint import MODEL_FILE, save_newcomer_choice
+    from ookg.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
     from ookg.errors import InputError
     from ookg.files import check_place
     from ookg.simulation.picture import draw_audit, picture_files
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint = load_model(arguments).checkpoint
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
+        refuse_damage(arguments.model)
     found = audit(checkpoint, settings)
     if arguments.figure is not None:
         for file in draw_audit(found, arguments.figure):

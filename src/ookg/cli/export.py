@@ -8,6 +8,7 @@ are d real parts, then d imaginary parts, its relations d phases in radians; kge
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
@@ -24,6 +25,7 @@ from ookg.cli.console import (
 )
 
 if TYPE_CHECKING:
+    from ookg.interchange.exports import Vectors
     from ookg.model import Model, NewVectors
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
@@ -69,7 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(weights, Correlation):
         problem = "correlation weights give an entity another vector for every relation, and a file has one"
         raise InputError(f"{problem}; choose --weights uniform or degree")
-    from ookg.export import write_vectors
     from ookg.interchange.exports import collect, export
 
     model = load_model(arguments)
@@ -80,13 +81,29 @@ def run(arguments: argparse.Namespace) -> int:
         names = export(vectors, arguments.format or "parquet", arguments.out, overwrite=arguments.overwrite)
         sizes = f"{len(vectors.entities):,} entities{appended}, {len(vectors.relations):,} relations"
         note(f"{arguments.out}: {sizes} in {', '.join(names)}")
+    else:
+        _write_files(arguments, vectors)
     if arguments.entities:
-        write_vectors(arguments.entities, "entity", vectors.entities.labels, vectors.entity_vectors)
         note(f"{arguments.entities}: {len(vectors.entities):,} entities{appended}")
     if arguments.relations:
-        write_vectors(arguments.relations, "relation", vectors.relations.labels, vectors.relation_vectors)
         note(f"{arguments.relations}: {len(vectors.relations):,} relations")
     return 0
+
+
+def _write_files(arguments: argparse.Namespace, vectors: Vectors) -> None:
+    """Write the files that are named; both are complete before either takes its place."""
+    from pyarrow.parquet import write_table
+
+    from ookg.export import vector_table
+    from ookg.files import atomic_write
+
+    with ExitStack() as writing:
+        for path, column, labels, rows in (
+            (arguments.entities, "entity", vectors.entities, vectors.entity_vectors),
+            (arguments.relations, "relation", vectors.relations, vectors.relation_vectors),
+        ):
+            if path:
+                write_table(vector_table(column, labels.labels, rows), writing.enter_context(atomic_write(path)))
 
 
 def _new_vectors(

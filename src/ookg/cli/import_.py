@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, check, write; say what was understood."""
+    from ookg.checkpoint import refuse_damage, write_checkpoint
     from ookg.interchange.foreign import ImportOptions
     from ookg.interchange.formats import read_foreign
     from ookg.pretraining import Storage
@@ -58,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         triples = found.read_triples(arguments.triples, triple_format(arguments))
     model = found.to_model(triples, str(arguments.source))
     with storage.held():
-        model.save(arguments.out)
+        write_checkpoint(model.checkpoint, arguments.out)
+        refuse_damage(arguments.out)
 
     note(f"{found.tool}: {found.convention}")
     note(f"{len(model.entities):,} entities, {len(model.relations):,} relations; scores agree with the tool's formula")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format
+
+if TYPE_CHECKING:
+    from ookg.model import Model
 
 SUMMARY = "train an embedding on a graph"
 
@@ -66,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train and store."""
     from ookg.datasets import load_dataset, published_sets
-    from ookg.errors import unknown_name
+    from ookg.errors import InputError, ModelNotStored, unknown_name
     from ookg.pretraining import train
     from ookg.reading import STANDARD_INPUT
     from ookg.triples import read_triples
@@ -85,27 +89,47 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
     if settings.validate_every and (valid is None or not len(valid)):
-        from ookg.errors import InputError
-
         raise InputError("--validate-every, but no triples to validate on; give --valid FILE")
     print_notes(triples.notes)
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
-    model = train(
-        triples,
-        settings,
-        out=arguments.out,
-        valid=valid if settings.validate_every else None,
-        device=arguments.device,
-        resume=arguments.resume,
-        overwrite=arguments.overwrite,
-        progress=True,
-    )
+    try:
+        model = train(
+            triples,
+            settings,
+            out=arguments.out,
+            valid=valid if settings.validate_every else None,
+            device=arguments.device,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+            progress=True,
+        )
+    except ModelNotStored as error:
+        if error.is_resumable:
+            raise
+        raise InputError(f"{error}; {_stored_elsewhere(error.model)}") from error
     provenance = model.checkpoint.provenance
     for step, figure in provenance["validations"]:
         note(f"validation at step {step:,}: {figure:.4f}")
     note(f"{arguments.out}: {model!r} of step {provenance['step']:,}, {provenance['seconds']:.1f} s")
     return 0
+
+
+def _stored_elsewhere(model: Model) -> str:
+    """Where a model is kept that finds no place in its directory: what was trained for hours is not thrown away."""
+    from tempfile import mkdtemp
+
+    from ookg.errors import OokgError
+
+    place = None
+    try:
+        place = Path(mkdtemp(prefix="ookg-model-"))
+        model.save(place)
+    except (OokgError, OSError):
+        if place is not None:
+            shutil.rmtree(place, ignore_errors=True)
+        return "nor was there room among the temporary files"
+    return f"the model is in {place}, move it"
 
 
 def _settings(arguments: argparse.Namespace) -> Any:

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Choose, print, and store if asked for."""
-    from ookg.checkpoint import MODEL_FILE, save_newcomer_choice
+    from ookg.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
     from ookg.errors import InputError
     from ookg.files import check_place
     from ookg.simulation.retraining import Retraining
@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint = load_model(arguments).checkpoint
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
+        refuse_damage(arguments.model)
     found = tune(checkpoint, settings)
     if arguments.save:
         save_newcomer_choice(found.choice, arguments.model, checkpoint)

@@ -11,6 +11,7 @@ import numpy as np
 from ookg.datasets.dataset import PARTS, Dataset, Task, part_files
 from ookg.datasets.published import published_set, published_sets
 from ookg.errors import DatasetError, InputError, unknown_name
+from ookg.files import remove_remains
 from ookg.triples import Triples, read_triples
 from ookg.vocabulary import Vocabulary
 
@@ -31,6 +32,8 @@ def load_dataset(name_or_folder: str | Path, data: str | Path | None = None) -> 
             raise InputError(f"data set {published.name} is not in {data}; {remedy}")
         remedy = f"run `ookg datasets fetch {published.name}`, or set OOKG_DATA to the folder that holds it"
         raise InputError(f"data set {published.name} is not here; {remedy}")
+    if not Path(name_or_folder).exists():
+        remove_remains(Path(name_or_folder).absolute())  # a killed writer may have left it beside its place
     if Path(name_or_folder).is_dir():
         return _read_folder(Path(name_or_folder))
     if isinstance(name_or_folder, Path) or Path(name_or_folder).name != name_or_folder:

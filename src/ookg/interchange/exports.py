@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -17,12 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
 from ookg.export import write_vectors
-from ookg.files import staged_folder
+from ookg.files import save_tensors, staged_folder
 from ookg.interchange import knowledge_graph_embedding as kge
 from ookg.interchange import pykeen
 from ookg.interchange.arrays import DESCRIPTION_FILE
@@ -88,8 +88,8 @@ def collect(model: Model, new: NewVectors | None = None, gamma: float | None = N
 def export(vectors: Vectors, form: str, folder: str | Path, *, overwrite: bool = False) -> list[str]:
     """Write vectors in a format of `FORMATS`; return the names of the files, relative to the folder.
 
-    A folder that holds such files is refused unless `overwrite` is set. All files are written beside the folder first;
-    a new folder then appears at once, and in an existing one each file is replaced at once.
+    A folder that holds such files is refused unless `overwrite` is set. All files are written beside the folder first
+    and take its place in one step; other files in it stay. The same vectors give the same bytes.
     """
     if form not in FORMATS:
         raise unknown_name("format", form, list(FORMATS), f"the formats are {', '.join(FORMATS)}")
@@ -120,7 +120,7 @@ def write_npy(vectors: Vectors, folder: Path) -> None:
 
 def write_safetensors(vectors: Vectors, folder: Path) -> None:
     """`vectors.safetensors` with the tensors entities and relations, and the labels of each, one a line."""
-    save_file({name: rows for name, _, rows in vectors.tables}, folder / "vectors.safetensors")
+    save_tensors({name: rows for name, _, rows in vectors.tables}, folder / "vectors.safetensors")
     for name, labels, _ in vectors.tables:
         _write_labels(folder / f"{name}.txt", labels)
     _write_description(vectors, folder)
@@ -258,7 +258,8 @@ def _write_labels(path: Path, labels: Vocabulary) -> None:
 
 def _write_table(path: Path, header: Sequence[str], rows: Any) -> None:
     """A gzipped table as pandas writes and reads it: a label that holds a quote, a tab or a line break is quoted."""
-    with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
+    # With no time in its header: the same table gives the same bytes.
+    with gzip.GzipFile(path, "wb", mtime=0) as packed, io.TextIOWrapper(packed, "utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)

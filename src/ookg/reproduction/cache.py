@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ookg.datasets.folder import cache_folder
-from ookg.files import atomic_write
+from ookg.files import atomic_write, save_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -78,14 +78,12 @@ class ModelCache:
 
     def save(self, dataset: EncodedDataset, settings: Settings, trained: TrainedModel) -> None:
         """Keep a model, atomically."""
-        from safetensors.torch import save_file
-
         # Each tensor is stored on its own: safetensors refuses tensors that share memory.
         tensors = {name: value.detach().clone().contiguous().cpu() for name, value in trained.tensors.items()}
         header = {"seconds": trained.seconds, "device": trained.device, "about": dict(trained.about)}
         text = json.dumps(header | {"settings": settings.to_dict()})
         with atomic_write(self.path_of(dataset, settings)) as temporary:
-            save_file(tensors, temporary, metadata={"ookg": text})
+            save_tensors(tensors, temporary, {"ookg": text})
 
 
 def settings_digest(settings: Settings) -> str:

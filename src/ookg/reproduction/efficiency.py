@@ -16,10 +16,10 @@ from torch import Tensor
 
 from ookg.datasets.encoded import EncodedDataset
 from ookg.kernels.reference import ReferenceStep
+from ookg.machine import device_name, versions
 from ookg.models import TransE
 from ookg.reproduction import efficiency_results
 from ookg.reproduction.efficiency_results import Efficiency, RepresentationTime, TrainingTime
-from ookg.reproduction.machine import device_name, versions
 from ookg.reproduction.results import ResultsFolder, write_json
 from ookg.training.settings import PRESETS, TrainingSettings
 from ookg.training.trainer import Trainer

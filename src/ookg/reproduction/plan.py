@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from ookg.datasets.published import published_set, published_sets
 from ookg.errors import InputError, unknown_name
+from ookg.machine import is_gpu
 from ookg.reproduction import efficiency_results
 from ookg.reproduction.cache import ModelCache
-from ookg.reproduction.machine import is_gpu
 from ookg.reproduction.methods import AS_PUBLISHED, METHODS, Variant, run_settings
 from ookg.reproduction.results import Result, ResultsFolder, Run, plain
 from ookg.reproduction.tables import Line, Table, run_tables

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ookg.machine import device_name
 from ookg.reproduction.cache import TrainedModel
-from ookg.reproduction.machine import device_name
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ookg.display import counted
 from ookg.errors import InputError, TrainingInterrupted
+from ookg.machine import device_name, is_gpu, versions
 from ookg.reproduction import efficiency_results
 from ookg.reproduction.cache import ModelCache
-from ookg.reproduction.machine import device_name, is_gpu, versions
 from ookg.reproduction.methods import METHODS, Context, run_settings
 from ookg.reproduction.paper import CLASSIFICATION_MEASURES
 from ookg.reproduction.plan import EFFICIENCY, Job, Selection, State, completed, jobs_of, refuse_other_settings

@@ -14,11 +14,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
-from ookg.files import atomic_write
+from ookg.files import atomic_write, save_tensors
 from ookg.progress import Reporter, tell
 from ookg.training.trainer import Trainer
 
@@ -56,6 +55,7 @@ class TrainingRun:
     best: dict[str, Tensor] = field(default_factory=dict)
     earlier_seconds: float = 0.0
     begun: float = field(default_factory=time.monotonic)
+    is_warned: bool = False  # that its state could not be written
 
     def run(self, report: Reporter | None = None) -> TrainedTables:
         """Train until the last step or the early stop, from wherever the trainer stands."""
@@ -71,7 +71,7 @@ class TrainingRun:
                     self._validate(self.validate)
                 now = time.monotonic()
                 if self.state_path and now - saved_at >= max(SAVE_SECONDS, save_took / SAVE_SHARE):
-                    self.save()
+                    self._save_on_the_way()
                     saved_at, save_took = time.monotonic(), time.monotonic() - now
                 if stop_requested() and self.state_path and trainer.step_number < settings.steps:
                     self.save()
@@ -122,7 +122,16 @@ class TrainingRun:
         tensors = {name: value.detach().clone().contiguous().cpu() for name, value in tensors.items()}
         header = {"fingerprint": self.fingerprint, "validations": self.validations, "seconds": self.seconds}
         with atomic_write(self.state_path) as temporary:
-            save_file(tensors, temporary, metadata={"ookg": json.dumps(header)})
+            save_tensors(tensors, temporary, {"ookg": json.dumps(header)})
+
+    def _save_on_the_way(self) -> None:
+        """Write the state; where it cannot be written, go on: the model may well be, and the last state stays."""
+        try:
+            self.save()
+        except InputError as error:
+            if not self.is_warned:
+                tell(f"note: {str(error).split(';')[0]}; training goes on without, and tries again later")
+            self.is_warned = True
 
     def resume(self, or_replace: bool = False) -> bool:
         """Go on from the saved state; False where there is none.

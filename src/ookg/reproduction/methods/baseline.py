@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ookg.reproduction.machine import device_name
+from ookg.machine import device_name
 from ookg.reproduction.methods.method import (
     BOTH_TASKS,
     CLASSIFICATION,

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ookg.datasets.published import published_sets
+from ookg.machine import device_name
 from ookg.reproduction.cache import settings_digest
-from ookg.reproduction.machine import device_name
 from ookg.reproduction.results import MAIN
 
 if TYPE_CHECKING:

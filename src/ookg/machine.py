@@ -1,4 +1,4 @@
-"""What a result says of the machine that made it."""
+"""What a result or a model says of the machine that made it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from ookg import __version__
 if TYPE_CHECKING:
     import torch
 
+# How wide a loop is compiled, and whether it multiplies and adds at once, decides how sums are rounded.
+ROUNDING_FEATURES = ("avx512f", "avx2", "avx", "fma", "sve2", "sve", "neon")
+
 
 def device_name(device: torch.device) -> str:
     """`NVIDIA H200`, or `CPU (x86_64, 2 threads)`."""
@@ -19,6 +22,18 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU ({platform.machine()}, {torch.get_num_threads()} threads)"
+
+
+def processor(device: torch.device) -> str:
+    """What the last bit of a training may depend on: `NVIDIA H200`, or `znver4 (avx512f, avx2, avx, fma)`."""
+    if device.type == "cuda":
+        return device_name(device)
+    try:
+        from llvmlite import binding
+    except ImportError:  # it comes with Numba, which compiles the kernels
+        return platform.machine()
+    features = binding.get_host_cpu_features()
+    return f"{binding.get_host_cpu_name()} ({', '.join(name for name in ROUNDING_FEATURES if features.get(name))})"
 
 
 def is_gpu(device: str) -> bool:

@@ -1,0 +1,41 @@
+"""Read every file of a model and hold it against the digest that was stored when it was written.
+
+Loading a model checks its small files; this command reads the vectors and all other files too. The exit code is 2 where
+any of them is damaged.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from ookg.cli.console import add_json_option, note, print_json, print_table
+
+SUMMARY = "whether a model's files are as they were written"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_json_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and print."""
+    from ookg.checkpoint import check_model
+
+    found = check_model(arguments.model)
+    damaged = [file.name for file in found if file.problem is not None]
+    if arguments.json:
+        print_json({"ok": not damaged, "files": [asdict(file) for file in found]})
+    else:
+        fine = {True: "ok", False: "of the right size; no digest is stored"}
+        print_table(
+            ("file", "bytes", "state"),
+            [(file.name, file.bytes, file.problem or fine[file.is_digested]) for file in found],
+        )
+    if not all(file.is_digested for file in found):
+        note("note: this model was written without digests; from now on `ookg train` and `ookg import` store them")
+    if damaged:
+        note(f"ookg: {arguments.model}: {len(damaged)} damaged; restore what is named above, or train again")
+    return 2 if damaged else 0
