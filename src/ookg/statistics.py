@@ -79,7 +79,7 @@ class GraphStatistics:
         place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         both = np.where(keys[place] == wanted, counts[place], 0.0)
         having = np.asarray(self.cooccurrence.diagonal(), dtype=np.float64)
-        # With `with_given`, the difference of counts from which rare pairs were left out can go beyond what is possible.
+        # Where rare pairs are left out, the differences that `with_given` adds can go beyond what is possible.
         both = np.clip(both, 0, np.minimum(having[query], having[relation]))
         having[having == 0] = np.inf  # a relation that nothing has co-occurs with nothing
         result: FloatArray = both / having[query] + both / having[relation]
