@@ -275,18 +275,14 @@ def _check_pickle(path: Path, remedy: str) -> None:
                 names = [name for name in archive.namelist() if name.endswith("data.pkl")]
                 found = any(BYTE_ARRAY in archive.read(name) for name in names)
         else:
-            with path.open("rb") as file:
-                found = path.stat().st_size > 0 and BYTE_ARRAY in _mapped(file)
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                found = content.find(BYTE_ARRAY) >= 0
     except FileError:
         raise
     except Exception as error:  # a damaged archive has many ways to be one
         raise FileError(path, "holds more than tensors, or is damaged", remedy) from error
     if found:
         raise FileError(path, "holds a byte array", remedy)
-
-
-def _mapped(file: io.BufferedReader) -> mmap.mmap:
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _tensors(content: Any) -> Iterator[torch.Tensor]:
