@@ -28,7 +28,7 @@ SUFFIX_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 PARQUET_SUFFIXES = {".parquet", ".pq"}
 csv.field_size_limit((1 << 31) - 1)  # a label may be long
 LINE_BLOCK_BYTES = 1 << 20
-BATCH_ROWS = 1 << 16
+BATCH_ROWS = 1 << 20  # of Parquet; with fewer, the dictionary of all of a file's labels is taken apart again and again
 VALUE_BYTES = 8  # what a value takes at least: an id, or a number
 ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 LABEL_TYPES = (types.is_boolean, types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
