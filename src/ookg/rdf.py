@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ookg.errors import FileError, InputError
+from ookg.limits import FREE_BYTES, BoundedStream, check_expansion, check_line
 from ookg.reading import TripleFormat, bare_name
 
 # The names that pyoxigraph gives the syntaxes.
@@ -42,6 +43,11 @@ NODE = rf"(?:{IRI}|_:[A-Za-z0-9]+)"
 ESCAPE = r"""\\(?:[tbnrf"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"""
 LITERAL = rf'"(?:[^"\\\r\n]|{ESCAPE})*"(?:@[A-Za-z]+(?:-[A-Za-z0-9]+)*|\^\^{IRI})?'
 NOTHING = r"^[ \t]*(?:#.*)?[\r\n]?$"
+
+# XML names for texts, which real files have for the beginnings of IRIs.
+XML_ENTITY = re.compile(rb'<!ENTITY\s*%?\s*([^\s"]+)\s+"([^"]*)"')
+XML_REFERENCE = re.compile(rb"&([^;&]+);")
+MOST_ENTITY_BYTES = 4096
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -82,8 +88,12 @@ class RdfFile:
             for labels in self.chunks():
                 for column, encoded in zip(chunks, labels, strict=True):
                     column.append(encoded)
+        except FileError:
+            raise
         except SyntaxError as error:
             raise self._syntax_error(error) from None
+        except MemoryError as error:  # the parser's own bound on what it has to look at as a whole
+            raise FileError(self.path, f"a node or text that is too long ({error})", "shorten it") from None
         except (OSError, ValueError) as error:
             problem = f"damaged {self.compression or self.syntax_name} data ({error})"
             raise FileError(self.path, problem, "fetch or write it again") from error
@@ -93,16 +103,28 @@ class RdfFile:
         """Heads, relations and tails of many triples at a time, each a dictionary array."""
         label = self._labeller()
         heads, relations, tails = [], [], []
-        with pa.input_stream(str(self.path), compression=self.compression) as stream:
+        length = held = 0
+        with self._stream() as stream:
             for quad in self.parse(stream):
                 if self.selects(quad):
                     heads.append(label(quad.subject))
                     relations.append(quad.predicate.value)
                     tails.append(label(quad.object))
-                    if len(heads) == CHUNK_TRIPLES:
-                        yield _encoded(heads, relations, tails)
+                    length += len(heads[-1]) + len(relations[-1]) + len(tails[-1])
+                    if len(heads) == CHUNK_TRIPLES or length > FREE_BYTES:
+                        found = _encoded(heads, relations, tails)
+                        # A prefix or an entity makes long labels of short names.
+                        held += sum(column.nbytes for column in found)
+                        check_expansion(self.path, stream.size, held, "labels")
+                        yield found
                         heads, relations, tails = [], [], []
+                        length = 0
         yield _encoded(heads, relations, tails)
+
+    def _stream(self) -> BoundedStream:
+        source = pa.input_stream(str(self.path), compression=self.compression)
+        kind = XmlStream if self.syntax == "RDF_XML" else BoundedStream
+        return kind(source, self.path, self.path.stat().st_size)
 
     def parse(self, source: Any) -> Any:
         """The parser's triples or quads."""
@@ -186,18 +208,21 @@ class RdfLines(RdfFile):
 
     def _blocks(self) -> Iterator[tuple[Any, IntArray]]:
         """Lines as an Arrow array of bytes, and their numbers from 1, a block at a time."""
-        number, rest = 1, b""
-        with pa.input_stream(str(self.path), compression=self.compression) as stream:
+        number, rest = 1, [b""]  # the pieces of a line that is not over yet
+        with self._stream() as stream:
             while True:
                 block = stream.read(BLOCK_BYTES)
-                cut = block.rfind(b"\n") + 1 if block else 0
-                whole, rest = (rest + block[:cut], block[cut:]) if cut or not block else (b"", rest + block)
-                if whole:
-                    lines, newlines = _split_lines(whole)
-                    yield lines, number + newlines
-                    number += int(newlines[-1]) + 1
+                cut = block.rfind(b"\n") + 1
+                rest.append(block[:cut] if cut else block)
+                if cut or not block:
+                    whole, rest = b"".join(rest), [block[cut:]]
+                    if whole:
+                        lines, newlines = _split_lines(whole)
+                        yield lines, number + newlines
+                        number += int(newlines[-1]) + 1
                 if not block:
                     return
+                check_line(self.path, sum(map(len, rest)), number)
 
     def _columns(self, lines: Any, numbers: IntArray, links: BoolArray, others: BoolArray) -> list[Any]:
         """The triples of plain links and of other lines, in the order of the file."""
@@ -233,6 +258,36 @@ class RdfLines(RdfFile):
             error.lineno = None if error.lineno is None else int(numbers[min(error.lineno, len(numbers)) - 1])
             raise
         return rows, places
+
+
+class XmlStream(BoundedStream):
+    """An XML file, in which names that stand for long texts are refused: the parser writes them out, in one another."""
+
+    def __init__(self, stream: Any, path: str | Path, stored: int) -> None:
+        super().__init__(stream, path, stored)
+        self._rest, self._lengths = b"", dict.fromkeys((b"amp", b"lt", b"gt", b"quot", b"apos"), 1)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes; an error where they end the declaration of a name for too long a text."""
+        block = super().read(size)
+        seen = self._rest + block
+        place = 0
+        for declared in XML_ENTITY.finditer(seen):
+            name, text = declared.groups()
+            references = XML_REFERENCE.findall(text)
+            length = len(text) + sum(self._lengths.get(other, 0) for other in references)
+            self._lengths[name] = length
+            self._check(name, length)
+            place = declared.end()
+        begun = seen.find(b"<!ENTITY", place)
+        self._rest = seen[begun if begun >= 0 else max(place, len(seen) - len(b"<!ENTITY")) :]
+        self._check(b"?", len(self._rest))
+        return block
+
+    def _check(self, name: bytes, length: int) -> None:
+        if length > MOST_ENTITY_BYTES:
+            problem = f"the XML entity {name[:40].decode(errors='replace')!r} stands for {length:,} characters"
+            raise FileError(self._path, problem, f"at most {MOST_ENTITY_BYTES:,} are read; write the text out")
 
 
 def _encoded(*columns: list[str]) -> list[Any]:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from ookg.errors import FileError, InputError
+from ookg.limits import LINE_BYTES, BoundedStream, check_expansion, check_line
 
 HEADER_NAMES = (("head", "relation", "tail"), ("subject", "predicate", "object"), ("h", "r", "t"), ("s", "p", "o"))
 LABEL_NAME = "label"
@@ -26,6 +27,11 @@ MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 SUFFIX_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 PARQUET_SUFFIXES = {".parquet", ".pq"}
 csv.field_size_limit((1 << 31) - 1)  # a label may be long
+LINE_BLOCK_BYTES = 1 << 20
+BATCH_ROWS = 1 << 20  # of Parquet; with fewer, the dictionary of all of a file's labels is taken apart again and again
+VALUE_BYTES = 8  # what a value takes at least: an id, or a number
+ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+LABEL_TYPES = (types.is_boolean, types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 STANDARD_INPUT = "-"
 _inputs_read: list[Any] = []  # the standard input that was read to its end, if any
@@ -71,7 +77,10 @@ class Source(Protocol):
     """Something that triples are read from."""
 
     def read(self) -> list[Any]:
-        """Arrow columns of labels: head, relation, tail and where there is one the claim's label."""
+        """Arrow columns of labels: head, relation, tail and where there is one the claim's label.
+
+        All are text, or all are dictionary arrays of text whose dictionaries hold what occurs, in that order.
+        """
 
     def find_bad_value(self) -> FileError:
         """The error that names the first empty label or wrong label value."""
@@ -97,6 +106,22 @@ def file_compression(path: Path, start: bytes) -> str | None:
     if found is None and path.suffix in SUFFIX_COMPRESSION and start:
         raise FileError(path, f"is not {SUFFIX_COMPRESSION[path.suffix]} data", "compress it again or drop the suffix")
     return found
+
+
+def split_lines(stream: Any, path: Path) -> Iterator[bytes]:
+    """The lines of a stream of bytes, without their line feeds; one that is too long is an error."""
+    number, size, rest = 1, 0, []  # the pieces of a line that is not over yet: joined once, however many there are
+    while block := stream.read(LINE_BLOCK_BYTES):
+        first, *others = block.split(b"\n")
+        rest.append(first)
+        size += len(first)
+        check_line(path, size, number)
+        if others:
+            yield b"".join(rest)
+            yield from others[:-1]
+            number, size, rest = number + len(others), len(others[-1]), [others[-1]]
+    if size:
+        yield b"".join(rest)
 
 
 def text_delimiter(path: Path) -> str:
@@ -142,19 +167,15 @@ class TextFile:
 
     def _stream(self) -> Any:
         source = str(self.path) if self.content is None else pa.py_buffer(self.content)
-        return pa.input_stream(source, compression=self.compression)
+        stream = pa.input_stream(source, compression=self.compression)
+        if self.compression is None:
+            return stream
+        return BoundedStream(stream, self.path, self.path.stat().st_size if self.content is None else len(self.content))
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         with self._stream() as stream:
-            number, rest = 0, b""
-            while block := stream.read(1 << 20):
-                lines = (rest + block).split(b"\n")
-                rest = lines.pop()
-                for line in lines:
-                    number += 1
-                    yield number, self._decode(line, number)
-            if rest:
-                yield number + 1, self._decode(rest, number + 1)
+            for number, line in enumerate(split_lines(stream, self.path), start=1):
+                yield number, self._decode(line, number)
 
     def _decode(self, line: bytes, number: int) -> str:
         if b"\0" in line:
@@ -216,10 +237,11 @@ class TextFile:
         if not names:
             return [pa.array([], pa.string())] * 3
         chosen = [names[position] for position in self.columns]
+        block_size = min(max(LINE_BYTES.default, LINE_BYTES.value), (1 << 31) - 1)  # a line has to fit into a block
         try:
             table = pa.csv.read_csv(
                 self._stream(),
-                pa.csv.ReadOptions(column_names=names, skip_rows=self.skip, block_size=8 << 20),
+                pa.csv.ReadOptions(column_names=names, skip_rows=self.skip, block_size=block_size),
                 pa.csv.ParseOptions(delimiter=self.delimiter, quote_char=self.quote or False, double_quote=True),
                 pa.csv.ConvertOptions(
                     include_columns=list(dict.fromkeys(chosen)),
@@ -272,7 +294,7 @@ class Table:
         self.columns: list[Any] = []
 
     def texts(self, table: Any, names: list[str]) -> list[Any]:
-        """Columns of an Arrow table as text; a missing value is an error."""
+        """Columns of an Arrow table as dictionary arrays of text; a missing value is an error."""
         self.columns = [self._text(table.column(name), name) for name in names]
         return self.columns
 
@@ -300,37 +322,66 @@ class Table:
         raise FileError(self.source, f"columns {', '.join(names)}", remedy)
 
     def _text(self, column: Any, name: str) -> Any:
-        if not len(column):  # of no type that means anything
-            return pa.chunked_array([], pa.string())
-        if types.is_dictionary(column.type):
-            # Arrow neither casts nor takes from a dictionary of string views, which polars has: cast the labels first.
-            view = types.is_string_view(column.type.value_type)
-            column = pa.chunked_array(
-                [
-                    (chunk.dictionary.cast(pa.string()) if view else chunk.dictionary).take(chunk.indices)
-                    for chunk in column.chunks
-                ]
-            )
         if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
-            raise self._error(f"no value in column {name!r}", "drop or fill the row", row)
-        if types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        kinds = (types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
-        if not any(fits(column.type) for fits in kinds):
-            raise FileError(self.source, f"column {name!r} is {column.type}", "give text or whole numbers")
-        return column.cast(pa.string())
+            raise self._missing(column, name)
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        if len(column) and not any(
+            fits(kind) for fits in LABEL_TYPES
+        ):  # an empty one is of no type that means anything
+            raise self.wrong_type(name, column.type)
+        found = pa.chunked_array([_labels(chunk) for chunk in column.chunks if len(chunk)], ENCODED_TEXT)
+        if found.null_count:  # of a dictionary that has one
+            raise self._missing(found, name)
+        return found
+
+    def wrong_type(self, name: str, kind: Any) -> FileError:
+        """The error for a column of neither text nor whole numbers."""
+        return FileError(self.source, f"column {name!r} is {kind}", "give text or whole numbers")
+
+    def _missing(self, column: Any, name: str) -> FileError:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
+        return self._error(f"no value in column {name!r}", "drop or fill the row", row)
 
     def _error(self, problem: str, remedy: str, row: int) -> FileError:
         return FileError(f"{self.source}{self.row_mark}{row}", problem, remedy)
 
     def find_bad_value(self) -> FileError:
         """The first row with one, from 1."""
-        for number, row in enumerate(zip(*(column.to_pylist() for column in self.columns), strict=True), start=1):
-            problem = _bad_value(list(row))
+        for number, row in enumerate(zip(*self.columns, strict=True), start=1):
+            problem = _bad_value([value.as_py() for value in row])
             if problem:
                 return self._error(*problem, number)
         return FileError(self.source, "an empty label or a wrong label value", "mend the row")
+
+
+def read_parquet(path: Path, columns: list[str], *, encoded: bool = False) -> Any:
+    """Columns of a Parquet file as an Arrow table; the memory they take is bounded by the size of the file.
+
+    encoded: text as dictionary arrays, so that a label that is repeated takes no room again
+    """
+    stored, batches, unpacked = path.stat().st_size, [], 0
+    with pq.ParquetFile(path, read_dictionary=columns if encoded else None) as file:
+        values = _count_values(file.metadata, columns)
+        check_expansion(path, stored, values * VALUE_BYTES, f"{values:,} values")
+        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+            unpacked += batch.nbytes
+            check_expansion(path, stored, unpacked)
+            batches.append(batch)
+        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(columns)
+
+
+def _count_values(metadata: Any, columns: list[str]) -> int:
+    """How many values some columns have, those in lists counted one by one."""
+    chunks = (
+        metadata.row_group(group).column(place)
+        for group in range(metadata.num_row_groups)
+        for place in range(metadata.num_columns)
+    )
+    return sum(
+        chunk.num_values
+        for chunk in chunks
+        if any(chunk.path_in_schema == name or chunk.path_in_schema.startswith(f"{name}.") for name in columns)
+    )
 
 
 class ParquetFile(Table):
@@ -343,8 +394,12 @@ class ParquetFile(Table):
     def read(self) -> list[Any]:
         """Only the chosen columns."""
         try:
-            chosen = self.choose(pq.read_schema(self.path).names)
-            return self.texts(pq.read_table(self.path, columns=chosen), chosen)
+            schema = pq.read_schema(self.path)
+            chosen = self.choose(schema.names)
+            for name in chosen:
+                if types.is_nested(schema.field(name).type):  # a row of it can be of any size: it is not even read
+                    raise self.wrong_type(name, schema.field(name).type)
+            return self.texts(read_parquet(self.path, chosen, encoded=True), chosen)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
             raise FileError(self.path, f"damaged Parquet data ({reason})", "write it again") from error
@@ -367,6 +422,24 @@ class Frame(Table):
                 self.source, f"cannot be read ({reason})", "give columns of text or whole numbers"
             ) from error
         return self.texts(table, self.choose(table.column_names))
+
+
+def encoded_anew(column: Any) -> Any:
+    """A dictionary array with just the labels that it uses, each once, in the order in which they first occur."""
+    used = column.indices.dictionary_encode()
+    labels = _as_text(column.dictionary).take(used.dictionary).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(labels.indices.take(used.indices), labels.dictionary)
+
+
+def _labels(chunk: Any) -> Any:
+    """Text or whole numbers of any kind as a dictionary array of text."""
+    if types.is_dictionary(chunk.type):
+        return encoded_anew(chunk)
+    return _as_text(chunk).dictionary_encode()
+
+
+def _as_text(labels: Any) -> Any:
+    return (labels.cast(pa.int8()) if types.is_boolean(labels.type) else labels).cast(pa.string())
 
 
 def _bad_value(row: list[str]) -> tuple[str, str] | None:

@@ -12,6 +12,13 @@ from scipy import sparse
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
+# What has more relations than this says little about which go together, and a list of its pairs is as long as the
+# square of their number. The published sets have 50 at most.
+MOST_RELATIONS = 1000
+# How many pairs of relations are held, about; up to 4,096 relations this bounds nothing.
+MOST_PAIRS = 1 << 24
+BLOCK_PAIRS = 1 << 22  # counted at a time
+
 
 @dataclass(frozen=True)
 class GraphStatistics:
@@ -19,7 +26,7 @@ class GraphStatistics:
 
     degree: (entities,) how many triple ends are the entity; a self-loop counts twice
     cooccurrence: (relations, relations) sparse; in how many entities' triples both relations occur, on either side;
-        on the diagonal, in how many one occurs
+        on the diagonal, in how many one occurs; of entities with very many relations only that (`counted_together`)
     """
 
     degree: IntArray
@@ -30,7 +37,7 @@ class GraphStatistics:
         """The statistics of triples, (triples, 3)."""
         degree = np.bincount(triples[:, 0], minlength=num_entities) + np.bincount(triples[:, 2], minlength=num_entities)
         has = _incidence(triples, num_entities, num_relations)
-        return cls(degree, (has.T @ has).tocsr())
+        return cls(degree, counted_together(has))
 
     def with_given(self, known: IntArray, given: IntArray, num_entities: int) -> GraphStatistics:
         """These statistics of the `known` triples with the co-occurrence counted on known and given triples together.
@@ -54,7 +61,7 @@ class GraphStatistics:
         place = place.reshape(-1, 2)
         added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
         after = before.maximum(_pair_matrix(added, len(touched), num_relations))
-        change = after.T @ after - before.T @ before
+        change = counted_together(after) - counted_together(before)
         return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
 
     @cached_property
@@ -72,6 +79,8 @@ class GraphStatistics:
         place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         both = np.where(keys[place] == wanted, counts[place], 0.0)
         having = np.asarray(self.cooccurrence.diagonal(), dtype=np.float64)
+        # Where rare pairs are left out, the differences that `with_given` adds can go beyond what is possible.
+        both = np.clip(both, 0, np.minimum(having[query], having[relation]))
         having[having == 0] = np.inf  # a relation that nothing has co-occurs with nothing
         result: FloatArray = both / having[query] + both / having[relation]
         return result
@@ -84,7 +93,49 @@ def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: i
     """
     heads, tails = triples[:, [0, 1]], triples[:, [2, 1]] + [0, num_relations]
     has = _pair_matrix(np.concatenate([heads, tails]), num_entities, 2 * num_relations)
-    return (has.T @ has).tocsr()
+    return counted_together(has)
+
+
+def counted_together(has: Any) -> Any:
+    """(columns, columns) sparse: in how many rows of `has`, which holds ones, both columns are set.
+
+    A row with more than MOST_RELATIONS columns counts on the diagonal alone. Where more than MOST_PAIRS pairs could
+    remain, each column keeps the others that it is most often together with, MOST_PAIRS / columns of them, and itself.
+    """
+    width = np.diff(has.indptr)
+    small = has if width.max(initial=0) <= MOST_RELATIONS else has[width <= MOST_RELATIONS]
+    columns = has.shape[1]
+    # How many others each column can have at most: all, or all the neighbours in its rows.
+    most = np.minimum(small.T @ np.diff(small.indptr), columns)
+    together = small.T @ small if most.sum() <= MOST_PAIRS else _most_frequent_pairs(small, most)
+    if small is not has:
+        large = has[width > MOST_RELATIONS]
+        together = together + sparse.dia_array((large.sum(axis=0)[None], [0]), shape=together.shape)
+    return together.tocsr()
+
+
+def _most_frequent_pairs(has: Any, most: IntArray) -> Any:
+    """(columns, columns) the counts of the pairs that are among the most frequent ones of either column.
+
+    most: (columns,) how many pairs each can have
+    """
+    columns, owners = has.shape[1], has.T.tocsr()
+    kept = max(1, MOST_PAIRS // columns)
+    cuts = np.flatnonzero(np.diff(np.cumsum(most) // BLOCK_PAIRS)) + 1
+    parts = []
+    for block in np.split(np.arange(columns), cuts):
+        pairs = (owners[block] @ has).tocsr()
+        pairs.sort_indices()
+        row, column = (place.astype(np.int64) for place in pairs.tocoo().coords)
+        # By row, in it the column itself, then the most frequent first; of equals the lower column.
+        top = int(pairs.data.max(initial=0)) + 1
+        rarity = top - np.where(block[row] == column, top, pairs.data)
+        order = np.argsort(row * (top + 1) + rarity, kind="stable")
+        rank = np.arange(len(order)) - np.searchsorted(row[order], row[order])
+        chosen = order[rank <= kept]
+        parts.append(sparse.csr_array((pairs.data[chosen], (row[chosen], column[chosen])), shape=pairs.shape))
+    found = sparse.vstack(parts, format="csr")
+    return found.maximum(found.T)
 
 
 def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:

@@ -31,6 +31,7 @@ from ookg.reading import (
     Source,
     TextFile,
     TripleFormat,
+    encoded_anew,
     file_compression,
     is_header,
     read_standard_input,
@@ -162,15 +163,22 @@ def read_triples(
     if len(columns) == 3 and labels == "required":
         raise FileError(path, "has no label column", "add a fourth column of 1 and 0 (or 1 and -1)")
     if form.predicates is not None:
-        columns = _selected(columns, form.predicates, path)
+        columns = _selected(columns, form.predicates, path, source)
     return _from_columns(columns, str(path), form, keep_duplicates, source)
 
 
-def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path) -> list[Any]:
+def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, source: Source) -> list[Any]:
     """The rows over the selected relations; none at all is most likely a misspelt selection."""
-    if columns[1].type == pa.string():  # RDF is sifted while it is read, and comes as dictionaries
-        kept = pc.is_in(columns[1], value_set=pa.array(predicates, pa.string()))
-        columns = [column.filter(kept) for column in columns]
+    if not isinstance(source, RdfFile):  # RDF is sifted while it is read
+        wanted = pa.array(predicates, pa.string())
+        if isinstance(columns[1].type, pa.DictionaryType):
+            found = [pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in columns[1].chunks]
+            kept = pa.chunked_array(found, pa.bool_())
+            columns = [column.filter(kept) for column in columns]
+            columns = [pa.chunked_array(map(encoded_anew, column.chunks), column.type) for column in columns]
+        else:
+            kept = pc.is_in(columns[1], wanted)
+            columns = [column.filter(kept) for column in columns]
     if not len(columns[0]):
         some = ", ".join(predicates[:3]) + ", ..." * (len(predicates) > 3)
         remedy = "give predicates as they stand in the file, separated by commas, or a file with one a line"

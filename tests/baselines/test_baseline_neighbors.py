@@ -12,6 +12,7 @@ from ookg.baselines.aggregators import LogicAttention
 from ookg.baselines.neighbors import NeighborTable, implication
 from ookg.baselines.settings import OwnRelation
 from ookg.datasets.encoded import EncodedDataset
+from ookg.errors import InputError
 
 # Known entities 0 to 3, new ones 4 to 6; relations 0 and 1 are trained, 2 is not: directed relations are 0 to 3.
 TINY = EncodedDataset(
@@ -129,3 +130,10 @@ def test_discounts_do_not_depend_on_the_own_relation() -> None:
 def test_no_aux_is_no_neighbors() -> None:
     table = NeighborTable.of(replace(TINY, aux=np.empty((0, 3), dtype=np.int64)), 8)
     assert table.count.tolist() == [3, 2, 3, 2, 0, 0, 0]
+
+
+def test_more_relations_than_a_dense_table_holds_are_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"compares every relation with every other: 20,000 are too many; it takes up to"
+    ):
+        implication(replace(TINY, num_trained=20_000, num_relations=20_001))

@@ -164,3 +164,14 @@ def test_evidence_of_nothing() -> None:
     assert evidence.of_claims(np.array([[0, 1, 2]])).tolist() == [0]
     assert evidence.of_answers(queries, 3, "cpu").tolist() == [[0, 0, 0], [0, 0, 0]]
     assert evidence.of_answers(Queries(empty, empty, empty, empty.astype(np.bool_)), 3, "cpu").shape == (0, 3)
+
+
+def test_two_entities_with_thousands_of_relations_say_nothing_of_rules() -> None:
+    many = 3000
+    triples = np.stack([np.zeros(many, np.int64), np.arange(many), np.ones(many, np.int64)], axis=1)
+    triples = np.concatenate([triples, [[2, 0, 3], [2, 1, 3]]])
+    rules = LinkRules.count(triples, many)
+    # Each relation both ways, and the one rule each way that 2 and 3 make.
+    assert rules.together.nnz == 2 * many + 4
+    found = rules.confidence(np.array([0, 1, 2]), np.array([1, 0, 1]))
+    assert found.tolist() == [1 / (2 + SMOOTHING), 1 / (2 + SMOOTHING), 0.0]

@@ -46,7 +46,7 @@ def test_features_are_matrix_powers(seed: int, monkeypatch: pytest.MonkeyPatch) 
     assert found.shape == (len(claims), len(Paths.NAMES))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
     assert {0.0, 1.0} == set(found[:, 3].tolist())
-    monkeypatch.setattr(paths, "CLAIMS_AT_ONCE", 5)
+    monkeypatch.setattr(paths, "REACHED_AT_ONCE", 5)
     np.testing.assert_allclose(Paths.count(triples, ENTITIES).of_claims(claims), expected, rtol=1e-12, atol=1e-15)
 
 

@@ -145,3 +145,14 @@ def test_bad_files(tmp_path: Path, how: str, message: str) -> None:
     with pytest.raises(OokgError, match=message) as error:
         read(made["run"], ImportOptions(vocabulary=made["data"])).to_model()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["../other/FB15k", "{folder}/other/FB15k"])
+def test_the_config_leads_out_of_no_folder(tmp_path: Path, name: str) -> None:
+    made = write(tmp_path, "TransE_l2")
+    (tmp_path / "other").mkdir()
+    np.save(tmp_path / "other" / "FB15k_TransE_l2_entity.npy", made["entities"])
+    name = name.format(folder=tmp_path)
+    (made["run"] / "config.json").write_text(json.dumps(made["config"] | {"dataset": name}))
+    with pytest.raises(InputError, match=r"config.json: it names the file '.*'; files of the model's own folder alone"):
+        read(made["run"], ImportOptions(vocabulary=made["data"]))

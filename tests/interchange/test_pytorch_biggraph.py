@@ -225,3 +225,85 @@ def test_without_h5py_there_is_a_hint(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match=r"reading it needs h5py; pip install 'ookg\[biggraph\]'"):
         read(tmp_path, ImportOptions())
+
+
+SECRET = b"what nobody else may read".ljust(32)
+
+
+def crafted(made: dict[str, Any], how: str) -> None:
+    """A file of the checkpoint that takes its numbers, or itself, from somewhere else, or claims very many."""
+    h5py = pytest.importorskip("h5py")
+    secret = made["data"] / "secret"
+    secret.write_bytes(SECRET)
+    with h5py.File(made["data"] / "other.h5", "w") as other:
+        other.create_dataset("embeddings", data=np.ones((2, D), np.float32))
+        other.create_group("model")
+    model = how.startswith("model")
+    with h5py.File(made["run"] / ("model.v7.h5" if model else "embeddings_item_0.v7.h5"), "r+") as file:
+        del file["model" if model else "embeddings"]
+        match how:
+            case "external data":
+                file.create_dataset("embeddings", (2, 4), np.float32, external=[(str(secret), 0, 32)])
+            case "virtual data":
+                layout = h5py.VirtualLayout((2, D), np.float32)
+                layout[:] = h5py.VirtualSource(str(made["data"] / "other.h5"), "embeddings", (2, D))
+                file.create_virtual_dataset("embeddings", layout)
+            case "external link":
+                file["embeddings"] = h5py.ExternalLink(str(made["data"] / "other.h5"), "embeddings")
+            case "link loop":
+                file["embeddings"] = h5py.SoftLink("/embeddings")
+            case "huge":
+                file.create_dataset("embeddings", (30_000, 100_000), np.float32, chunks=(100, 100))
+            case "huge chunk":
+                chunk = (15_000, 30_000)
+                file.create_dataset("embeddings", (2, D), np.float32, maxshape=(None, None), chunks=chunk)
+            case "model link":
+                file["model"] = h5py.ExternalLink(str(made["data"] / "other.h5"), "model")
+            case "model link loop":
+                file["one"], file["model"] = h5py.SoftLink("/model"), h5py.SoftLink("/one")
+            case "model data":
+                name = "model/relations/0/operator/rhs/translation"
+                file.create_dataset(name, (8,), np.float32, external=[(str(secret), 0, 32)])
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            "external data",
+            r"item_0.v7.h5: the data set /embeddings has its numbers in other files; write the checkpoint",
+        ),
+        (
+            "virtual data",
+            r"item_0.v7.h5: the data set /embeddings has its numbers in other files; write the checkpoint",
+        ),
+        ("external link", r"item_0.v7.h5: 'embeddings' is a link to another place; write the checkpoint again"),
+        ("link loop", r"item_0.v7.h5: 'embeddings' is a link to another place"),
+        (
+            "huge",
+            r"item_0.v7.h5: a data set \(30000, 100000\) of 11.2 GiB from a file of .* OOKG_MAX_EXPANSION above 100",
+        ),
+        ("huge chunk", r"item_0.v7.h5: a data set \(2, 5\) of 1.68 GiB from a file of .* OOKG_MAX_EXPANSION above 100"),
+        ("model link", r"model.v7.h5: 'model' is a link to another place"),
+        ("model link loop", r"model.v7.h5: 'model' is a link to another place"),
+        (
+            "model data",
+            r"model.v7.h5: the data set /model/relations/0/operator/rhs/translation has its numbers in other",
+        ),
+    ],
+)
+def test_nothing_is_read_from_elsewhere_and_nothing_made_up(tmp_path: Path, how: str, message: str) -> None:
+    made = write(tmp_path)
+    crafted(made, how)
+    with pytest.raises(InputError, match=message) as error:
+        read(made["run"], ImportOptions(vocabulary=made["data"]))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["x/../../data/item", "/item", "x\\item"])
+def test_an_entity_type_leads_out_of_no_folder(tmp_path: Path, name: str) -> None:
+    made = write(tmp_path, entities={name: {"num_partitions": 1}})
+    with pytest.raises(
+        InputError, match=r"config.json: it names the file 'embeddings_.*'; files of the model's own folder"
+    ):
+        read(made["run"], ImportOptions(vocabulary=made["data"]))

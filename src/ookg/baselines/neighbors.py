@@ -10,10 +10,13 @@ from torch import Tensor
 
 from ookg.baselines.settings import OwnRelation
 from ookg.datasets.encoded import EncodedDataset
+from ookg.errors import InputError
 from ookg.statistics import IntArray, directed_cooccurrence
 
 # How many pairs of an entity's relations are compared at once.
 PAIRS_AT_ONCE = 1 << 24
+# LAN's table of which relation implies which is dense: the square of twice their number.
+MOST_IMPLYING = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +139,9 @@ def implication(dataset: EncodedDataset, own_relation: OwnRelation = "mean") -> 
     own_relation: what P(a implies a) is; "certain": 1 as counted, "mean": the mean over all b of P(a implies b), its
         own counted as 0, so that neighbours over the relation asked for do not outweigh all others
     """
+    if dataset.num_trained > MOST_IMPLYING:
+        problem = f"LAN compares every relation with every other: {dataset.num_trained:,} are too many"
+        raise InputError(f"{problem}; it takes up to {MOST_IMPLYING:,}, choose another baseline")
     together = directed_cooccurrence(dataset.train, dataset.num_known, dataset.num_trained).toarray()
     shares = together / np.maximum(np.diagonal(together), 1)[:, None]
     if own_relation == "mean":

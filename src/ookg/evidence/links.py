@@ -18,7 +18,7 @@ from scipy import sparse
 from torch import Tensor
 
 from ookg.evaluation.queries import Queries
-from ookg.statistics import FloatArray, IntArray
+from ookg.statistics import FloatArray, IntArray, counted_together
 
 # Counted as if so many more pairs had the first relation without the second: a rule seen once is no rule.
 SMOOTHING = 5.0
@@ -30,7 +30,8 @@ STRONG_CONFIDENCE, SAMPLED_TRIPLES = 0.5, 2000
 class LinkRules:
     """How often entity pairs that are linked by one directed relation are linked by another.
 
-    together: (2·relations, 2·relations) sparse counts of ordered entity pairs; on the diagonal, those of one relation
+    together: (2·relations, 2·relations) sparse counts of ordered entity pairs; on the diagonal, those of one relation;
+        of pairs with very many relations only that (`counted_together`)
     """
 
     together: Any
@@ -48,7 +49,7 @@ class LinkRules:
         has = sparse.csr_array((ones, (pair.ravel(), link)), shape=(size, 2 * num_relations))
         has.sum_duplicates()
         has.data[:] = 1
-        forward = (has.T @ has).tocsr()
+        forward = counted_together(has)
         turned = (np.arange(2 * num_relations) + num_relations) % (2 * num_relations)
         return cls((forward + forward[turned][:, turned]).tocsr(), num_relations)
 

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from ookg.statistics import FloatArray, IntArray
 
-CLAIMS_AT_ONCE = 1024
+# How many entities the paths of two from the heads of the claims at a time may reach, each counted for each claim.
+REACHED_AT_ONCE = 1 << 23
 LONG_PATH_SCALE = 100.0  # sums over longer paths are small: this brings them into the range of the others
 
 
@@ -44,14 +45,15 @@ class Paths:
         degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
         leave = sparse.dia_array((1 / np.maximum(degree, 1)[None], [0]), shape=self.adjacency.shape).tocsr()
         found = np.empty((len(claims), len(self.NAMES)))
-        for start in range(0, len(claims), CLAIMS_AT_ONCE):
-            head, _, tail = claims[start : start + CLAIMS_AT_ONCE].T
+        reach = np.minimum(self.adjacency @ degree, len(degree))[claims[:, 0]]  # by way of a hub, nearly all entities
+        cuts = np.flatnonzero(np.diff(np.cumsum(reach) // REACHED_AT_ONCE)) + 1
+        for rows in np.split(np.arange(len(claims)), cuts):
+            head, _, tail = claims[rows].T
             near, far = self.adjacency[head], self.adjacency[tail]
             second = near @ leave  # (claims, entities) 1/degree at the head's neighbours
             third = (second @ self.adjacency) @ leave
             two, three = _overlap(second, far), _overlap(third, far)
             parts = (np.log1p(_overlap(near, far)), two, np.log1p(LONG_PATH_SCALE * three), three > 0)
-            rows = slice(start, start + len(head))
             found[rows] = np.stack([*parts, np.log1p(degree[head]), np.log1p(degree[tail])], axis=1)
         return found
 

@@ -34,6 +34,7 @@ from ookg.interchange.foreign import (
     translation_scores,
 )
 from ookg.models import Geometry, RotatE, TransE
+from ookg.reading import read_parquet
 from ookg.statistics import FloatArray, IntArray
 from ookg.vocabulary import Vocabulary
 
@@ -183,12 +184,12 @@ def _safetensors(path: Path, kind: str) -> Any:
 
 def _parquet(path: Path, kind: str) -> _Rows:
     try:
-        columns = pq.read_table(path)
+        names = pq.read_schema(path).names
+        if kind not in names or "vector" not in names:
+            raise FileError(path, f"columns {', '.join(names)}", f"expected {kind} and vector")
+        columns = read_parquet(path, [kind, "vector"])
     except (pa.ArrowException, OSError) as error:
         raise FileError(path, f"damaged Parquet data ({error})", "write it again") from error
-    names = columns.column_names
-    if kind not in names or "vector" not in names:
-        raise FileError(path, f"columns {', '.join(names)}", f"expected {kind} and vector")
     labels, vectors = columns[kind], columns["vector"].combine_chunks()
     if labels.null_count or vectors.null_count:
         raise FileError(path, "rows without a label or a vector", "drop or fill them")

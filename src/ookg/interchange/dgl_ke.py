@@ -16,6 +16,7 @@ from ookg.interchange.foreign import (
     load_array,
     load_object,
     number,
+    own_file,
     phases,
     read_vocabularies,
     rotation_scores,
@@ -71,7 +72,7 @@ def _files(folder: Path, config: dict[str, Any]) -> tuple[Path, Path, str]:
     """The two arrays and the model's name, by config.json or else by the files' own names."""
     found = sorted(folder.glob("*_entity.npy"))
     if config.get("model_name") and config.get("dataset"):
-        named = folder / f"{config['dataset']}_{config['model_name']}_entity.npy"
+        named = folder / own_file(folder / "config.json", f"{config['dataset']}_{config['model_name']}_entity.npy")
         found = [named] if named.is_file() else found
     if len(found) != 1:
         problem = f"{len(found)} files named <dataset>_<model>_entity.npy"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import mmap
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +22,7 @@ from ookg.checkpoint import Checkpoint
 from ookg.display import counted
 from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError, ModelFileError
+from ookg.limits import BoundedStream, check_expansion
 from ookg.model import Model, TripleSource
 from ookg.statistics import FloatArray, GraphStatistics, IntArray
 from ookg.triples import TripleFormat, Triples, as_triples, read_triples
@@ -27,6 +30,8 @@ from ookg.vocabulary import Vocabulary
 
 CHECKED_TRIPLES = 1000
 TOLERANCE = 1e-5
+# How a pickle names Python's byte array, which takes as much memory as the file says, and which no model needs.
+BYTE_ARRAY = b"bytearray\n"
 
 # Why a model of another kind cannot be used, by its name in lower case; all others score by a product or a network.
 UNUSABLE = {
@@ -246,13 +251,50 @@ def read_vocabularies(
 def load_tensors(path: Path, remedy: str) -> Any:
     """Read a `.pt` or pickle file of tensors and plain values; nothing in it is executed."""
     _must_exist(path)
+    _check_pickle(path, remedy)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of a pickle protocol before it refuses the file
             # What is not touched (an optimizer's state, say) is not read; only the newer, zipped layout can do that.
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except Exception as error:  # torch raises many kinds for what it refuses; each is a refusal
         raise FileError(path, "holds more than tensors, or is damaged", remedy) from error
+    stored = path.stat().st_size
+    for tensor in _tensors(content):  # one stored number can be shown as a tensor of any size
+        check_expansion(path, stored, tensor.numel() * tensor.element_size(), f"a tensor {tuple(tensor.shape)}")
+    return content
+
+
+def _check_pickle(path: Path, remedy: str) -> None:
+    """Refuse what takes memory while it is unpickled: compressed parts, and byte arrays of a stated size."""
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                unpacked = sum(part.file_size for part in archive.infolist())
+                check_expansion(path, path.stat().st_size, unpacked)
+                names = [name for name in archive.namelist() if name.endswith("data.pkl")]
+                found = any(BYTE_ARRAY in archive.read(name) for name in names)
+        else:
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                found = content.find(BYTE_ARRAY) >= 0
+    except FileError:
+        raise
+    except Exception as error:  # a damaged archive has many ways to be one
+        raise FileError(path, "holds more than tensors, or is damaged", remedy) from error
+    if found:
+        raise FileError(path, "holds a byte array", remedy)
+
+
+def _tensors(content: Any) -> Iterator[torch.Tensor]:
+    """The tensors in dictionaries and lists, however they lie in one another."""
+    waiting, seen = [content], set()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, dict | list | tuple) and id(item) not in seen:
+            seen.add(id(item))
+            waiting.extend(item.values() if isinstance(item, dict) else item)
 
 
 def load_array(path: Path) -> np.ndarray[Any, Any]:
@@ -326,9 +368,8 @@ def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
             raise FileError(path, problem, "give the labels the model was trained with")
         labels = [str(label) for label in found] if isinstance(found, list) else _by_id(path, found.items(), rows, kind)
     else:
-        opener = gzip.open if path.suffix == ".gz" else open
         try:
-            with opener(path, "rt", encoding="utf-8", newline="\n") as file:
+            with open_text(path, newline="\n") as file:
                 lines = [line.rstrip("\r\n") for line in file]
         except (OSError, UnicodeDecodeError, EOFError) as error:
             raise FileError(path, f"cannot be read as text ({error})", "give a UTF-8 file of labels") from error
@@ -358,6 +399,13 @@ def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
         raise FileError(path, str(error), "each row needs a label of its own") from error
 
 
+def open_text(path: Path, newline: str) -> io.TextIOWrapper:
+    """A text file, gzip by its name; one that becomes far too large is refused while it is read."""
+    stream = gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
+    bounded = BoundedStream(stream, path, path.stat().st_size)
+    return io.TextIOWrapper(io.BufferedReader(bounded, 1 << 20), encoding="utf-8", newline=newline)
+
+
 def _are_ids(column: list[str]) -> bool:
     return all(map(str.isdecimal, column)) and sorted(map(int, column)) == list(range(len(column)))
 
@@ -373,6 +421,13 @@ def _by_id(path: Path, pairs: Any, rows: int, kind: str) -> list[str]:
         problem = f"no label for {kind} id {missing[0]} ({len(missing)} of {rows} missing)"
         raise FileError(path, problem, "give the labels the model was trained with")
     return [label for label in labels if label is not None]
+
+
+def own_file(path: Path, name: str) -> str:
+    """A file's name that a foreign file states, which must not lead out of the folder."""
+    if Path(name).name != name or "\\" in name:
+        raise FileError(path, f"it names the file {name[:80]!r}", "files of the model's own folder alone are read")
+    return name
 
 
 def first_existing(folder: Path, *names: str) -> Path | None:

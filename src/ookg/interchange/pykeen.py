@@ -12,7 +12,6 @@ command that takes the tensors out where PyKEEN is installed.
 from __future__ import annotations
 
 import csv
-import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,6 +32,7 @@ from ookg.interchange.foreign import (
     known_model,
     load_json,
     load_tensors,
+    open_text,
     read_labels,
     settled,
     table,
@@ -261,9 +261,11 @@ def _labels(found: _Source, options: ImportOptions, folder: Path, kind: str, row
 def _label_file(path: Path) -> dict[str, int]:
     """Ids by label from `id<TAB>label` lines under that header; pandas quotes a label that holds quotes."""
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        with open_text(path, newline="") as file:
             lines = list(csv.reader(file, delimiter="\t"))
         return {label: int(number) for number, label in lines[1:]}
+    except FileError:
+        raise
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise FileError(path, f"not a table of ids and labels ({error})", "restore it from PyKEEN's results") from error
 

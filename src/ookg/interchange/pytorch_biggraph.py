@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -18,10 +19,12 @@ from ookg.interchange.foreign import (
     load_json,
     load_object,
     number,
+    own_file,
     read_labels,
     settled,
     table,
 )
+from ookg.limits import check_expansion
 from ookg.models import TransE
 from ookg.statistics import FloatArray, IntArray
 from ookg.vocabulary import Vocabulary
@@ -31,6 +34,7 @@ COMPARATORS = {
     "dot": "is a dot product: it has no nearest entity, so there is no closed form",
     "cos": "is a cosine, in which the length of a vector is free: there is no closed form",
 }
+INSIDE = "write the checkpoint again, with all of it in its own files"
 RETRAIN = "train with comparator l2 or squared_l2 and operator translation"
 
 
@@ -156,10 +160,30 @@ def _opened(path: Path) -> Any:
         raise FileError(path, f"not HDF5, or damaged ({str(error).splitlines()[0]})", "restore it") from error
 
 
+def _item(file: Any, path: Path, name: str) -> Any:
+    """A group or data set of the file; a link to another place, which may be another file, is not followed."""
+    link = file.get(name, getlink=True)
+    if link is not None and not isinstance(link, import_module("h5py").HardLink):
+        raise FileError(path, f"{name!r} is a link to another place", INSIDE)
+    return file[name]
+
+
+def _numbers(item: Any, path: Path) -> Any:
+    """The numbers of a data set that lie in this file; others may be any file's, and are not read."""
+    if item.is_virtual or item.external:
+        raise FileError(path, f"the data set {item.name} has its numbers in other files", INSIDE)
+    size = item.dtype.itemsize
+    for count in (math.prod(item.shape), math.prod(item.chunks or ())):
+        check_expansion(path, path.stat().st_size, count * size, f"a data set {item.shape}")
+    return item[...]
+
+
 def _dataset(file: Any, path: Path, name: str) -> Any:
     try:
-        return file[name][...]
-    except (KeyError, OSError, TypeError) as error:
+        return _numbers(_item(file, path, name), path)
+    except FileError:
+        raise
+    except (KeyError, OSError, TypeError, RuntimeError, ValueError, AttributeError) as error:
         raise FileError(path, f"no readable data set {name!r}", "restore the checkpoint") from error
 
 
@@ -168,12 +192,14 @@ def _parameters(file: Any, path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
-        if hasattr(item, "shape"):
-            found[name] = item[...]
+        if hasattr(item, "shape") and item.dtype.kind == "f":
+            found[name] = _numbers(item, path)
 
     try:
-        file["model"].visititems(visit)
-    except (KeyError, OSError, AttributeError) as error:
+        _item(file, path, "model").visititems(visit)  # it follows no links to other places
+    except FileError:
+        raise
+    except (KeyError, OSError, TypeError, RuntimeError, ValueError, AttributeError) as error:
         raise FileError(path, "no readable group 'model'", "restore the checkpoint") from error
     return found
 
@@ -186,6 +212,8 @@ def _entity_types(path: Path, config: dict[str, Any]) -> list[tuple[str, int]]:
         if kind.get("featurized"):
             problem = f"entity type {name!r} is featurized: its entities have no vectors of their own"
             raise FileError(path, problem, "only entity types with vectors can be read")
+    for name in entities:
+        own_file(path, f"embeddings_{name}")
     parts = {name: number(kind.get("num_partitions", 1), "num_partitions", path) for name, kind in entities.items()}
     return [(name, int(count)) for name, count in parts.items()]
 
