@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format
+from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format, whole_number
 
 SUMMARY = "train an embedding on a graph"
 
@@ -54,7 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, (kind, text) in NUMBERS.items():
         option = f"--{name.replace('_', '-')}"
         group.add_argument(
-            option, type=kind, metavar="N" if kind is int else "X", help=f"{text} ({getattr(defaults, name)})"
+            option,
+            type=whole_number if kind is int else kind,
+            metavar="N" if kind is int else "X",
+            help=f"{text} ({getattr(defaults, name)})",
         )
     group.add_argument("--lr-drops", metavar="X,X", help="shares of the steps at which the rate drops to a tenth (0.5)")
     group.add_argument(

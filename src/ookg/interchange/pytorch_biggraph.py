@@ -21,6 +21,7 @@ from ookg.interchange.foreign import (
     read_labels,
     settled,
     table,
+    vocabulary_of,
 )
 from ookg.models import TransE
 from ookg.statistics import FloatArray, IntArray
@@ -158,9 +159,12 @@ def _opened(path: Path) -> Any:
 
 def _dataset(file: Any, path: Path, name: str) -> Any:
     try:
-        return file[name][...]
-    except (KeyError, OSError, TypeError) as error:
-        raise FileError(path, f"no readable data set {name!r}", "restore the checkpoint") from error
+        found = file[name][...]
+    except (KeyError, OSError, TypeError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise FileError(path, f"no readable data set {name!r} ({error})", "restore the checkpoint") from error
+    if not isinstance(found, np.ndarray):
+        raise FileError(path, f"data set {name!r} is empty", "restore the checkpoint")
+    return found
 
 
 def _parameters(file: Any, path: Path) -> dict[str, Any]:
@@ -168,13 +172,13 @@ def _parameters(file: Any, path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
-        if hasattr(item, "shape"):
+        if getattr(item, "shape", None) is not None:
             found[name] = item[...]
 
     try:
         file["model"].visititems(visit)
-    except (KeyError, OSError, AttributeError) as error:
-        raise FileError(path, "no readable group 'model'", "restore the checkpoint") from error
+    except (KeyError, OSError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+        raise FileError(path, f"no readable group 'model' ({error})", "restore the checkpoint") from error
     return found
 
 
@@ -236,10 +240,7 @@ def _entity_names(
             remedy = f"give --vocabulary FOLDER, the entity path of the run{hint}, or --entities FILE"
             raise FileError(path, "no such file", remedy)
         labels.extend(_names(path, size, "entity"))
-    try:
-        return Vocabulary(labels)
-    except InputError as error:
-        raise FileError(place, str(error), "give --entities FILE with a label of its own for each row") from error
+    return vocabulary_of(labels, place, "give --entities FILE with a label of its own for each row")
 
 
 def _relation_names(folder: Path, config: dict[str, Any], options: ImportOptions, size: int) -> Vocabulary:
@@ -248,10 +249,8 @@ def _relation_names(folder: Path, config: dict[str, Any], options: ImportOptions
     if config.get("dynamic_relations"):
         return read_labels((options.vocabulary or folder) / "dynamic_rel_names.json", size, "relation")
     path = folder / "config.json"
-    try:
-        return Vocabulary([str(one.get("name")) for one in _relations(path, config)])
-    except InputError as error:
-        raise FileError(path, str(error), "give --relations FILE with a label of its own for each row") from error
+    labels = [str(one.get("name")) for one in _relations(path, config)]
+    return vocabulary_of(labels, path, "give --relations FILE with a label of its own for each row")
 
 
 def _names(path: Path, size: int, kind: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import signal
 import threading
 import time
@@ -151,11 +152,11 @@ class TrainingRun:
                 header = json.loads(file.metadata()["ookg"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             fingerprint = dict(header["fingerprint"])
-            validations = [(step, figure) for step, figure in header["validations"]]
+            validations = [(operator.index(step), float(figure)) for step, figure in header["validations"]]
             header = {"validations": validations, "seconds": float(header["seconds"])}
         except OSError as error:
             raise OokgError(f"{path}: cannot be read ({error}); check its permissions") from error
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ModelFileError(f"{path}: damaged training state ({error}); {remedy}") from error
         for name, value in self.fingerprint.items():
             if fingerprint.get(name) != value:
