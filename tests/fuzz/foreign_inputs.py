@@ -134,10 +134,9 @@ def _write_openke(run: Path) -> None:
     if run.name == "openke-json":
         lists = {name: table.tolist() for name, table in state.items()}
         (run / "model.json").write_text(json.dumps(lists | {"p_norm": 1, "norm_flag": True}))
-    elif run.name == "openke-rotate":
+    if run.name == "openke-rotate":
         state |= {"rel_embedding_range": torch.tensor([SPAN]), "margin": torch.tensor([GAMMA])}
-        torch.save(state, run / "model.ckpt", _use_new_zipfile_serialization=False)  # the old layout is read too
-    else:
+    if run.name != "openke-json":
         torch.save(state, run / "model.ckpt")
     _write_ids(run / "entity2id.txt", "entity", f"{N}\n", label_first=True)
     _write_ids(run / "relation2id.txt", "relation", f"{R}\n", label_first=True)

@@ -327,7 +327,7 @@ def _torch(content: bytes, rng: Random) -> bytes:
         holder, key = rng.choice(tensors)
         holder[key] = _tensor(holder[key], rng)
     sink = io.BytesIO()
-    torch.save(found, sink, _use_new_zipfile_serialization=rng.random() < 0.8)
+    torch.save(found, sink)
     return sink.getvalue()
 
 

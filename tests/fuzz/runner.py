@@ -22,6 +22,8 @@ from typing import Any
 SECONDS = 20.0
 MEMORY = 4 << 30  # bytes that a case may take beyond what is loaded
 MOST_LINES = 3
+PER_PROCESS = 1000  # inputs, so that what one leaves behind in memory does not count for ever
+STRAY = "stray"
 ONE_THREAD = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # the inputs are small
 MOST_CHARACTERS = 1500
 PROBLEMS = ("traceback", "hang", "crash", "exit code", "long message", "no message", "stray output")
@@ -67,10 +69,10 @@ def run_cases(numbers: Iterable[int], sound: Path, scratch: Path) -> Iterator[Ou
     """Run cases one after the other in a worker process; a new one takes its place where it hangs or dies."""
     worker: _Worker | None = None
     try:
-        for number in numbers:
+        for done, number in enumerate(numbers, start=1):
             worker = worker or _Worker(sound, scratch)
             found = worker.run(number)
-            if found.problem in ("hang", "crash"):
+            if found.problem in ("hang", "crash") or done % PER_PROCESS == 0:
                 worker.end()
                 worker = None
             yield found
@@ -83,6 +85,7 @@ class _Worker:
     """A process that runs cases; spawned, as threads of compiled code do not survive a fork."""
 
     def __init__(self, sound: Path, scratch: Path) -> None:
+        self.scratch = scratch
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, str(sound), str(scratch)), daemon=True)
@@ -106,7 +109,8 @@ class _Worker:
             problem = "crash"
         self.process.kill()
         self.process.join()
-        text = f"the process ended with {self.process.exitcode}"
+        written = (self.scratch / STRAY).read_text(errors="replace") if (self.scratch / STRAY).exists() else ""
+        text = f"{written}\nthe process ended with {self.process.exitcode}"
         return Outcome(number, _kind(number), "", -1, problem, text, time.monotonic() - begun)
 
     def end(self) -> None:
@@ -152,7 +156,7 @@ def run_case(number: int, sound: Path, scratch: Path) -> Outcome:
     begun, before = time.monotonic(), os.getcwd()
     os.chdir(folder)
     streams = sys.stdout, sys.stderr
-    stray = _Stray(scratch / "stray")
+    stray = _Stray(scratch / STRAY)
     out, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     sys.stdout, sys.stderr = out, errors
     trace = ""

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format, whole_number
+from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format
 
 SUMMARY = "train an embedding on a graph"
 
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         option = f"--{name.replace('_', '-')}"
         group.add_argument(
             option,
-            type=whole_number if kind is int else kind,
+            type=kind,
             metavar="N" if kind is int else "X",
             help=f"{text} ({getattr(defaults, name)})",
         )

@@ -43,13 +43,12 @@ PART_NUMBERS = 1 << 28
 
 # Beyond these a number is a mistake, which would otherwise show as endless work or as infinite values.
 LARGEST = {
-    "steps": 1_000_000,
+    "steps": 1_000_000_000,
     "negatives": 1_000_000,
     "batch": 1_000_000_000,
     "margin": 1_000_000_000,
     "temperature": 1_000_000_000,
     "prior": 1_000_000_000,
-    "lr": 1_000_000,
 }
 
 
