@@ -14,7 +14,7 @@ help:
 	@echo "make lint    the checks of make test without the tests"
 	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
-	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (about ten minutes)"
+	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
 
