@@ -243,3 +243,11 @@ def test_a_broken_page_of_parquet(tmp_path: Path) -> None:
     path.write_bytes(data[:4] + b"\xff" * 30 + data[34:])
     with pytest.raises(FileError, match=r"a.parquet: damaged Parquet data .*; write it again"):
         read_triples(path)
+
+
+def test_the_same_triples_give_the_same_gzip(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        write_triples(tmp_path / name / "x.tsv.gz", as_triples([("a", "r", "b")]))
+    first, second = ((tmp_path / name / "x.tsv.gz").read_bytes() for name in ("first", "second"))
+    assert first == second

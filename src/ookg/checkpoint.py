@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from safetensors import SafetensorError, safe_open
 from scipy import sparse
 
@@ -356,19 +357,23 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
         # The tensors are mapped into memory: what is not touched is not read.
         with safe_open(data / FILES[0], framework="pt", device=device) as file:
             embedding = Embedding(geometry, file.get_tensor("entities"), file.get_tensor("relations"))
+        for table in (embedding.entities, embedding.relations):
+            if table.dtype not in (torch.float32, torch.float64):
+                raise ValueError(f"vectors of {table.dtype}, expected float32")
         entities, relations = (pq.read_table(data / name, memory_map=True) for name in FILES[1:3])
         triples, statistics = np.empty((0, 3), dtype=np.int64), None
         if "degree" in entities.column_names:
             pairs, table = (pq.read_table(data / name, memory_map=True) for name in FILES[3:])
-            triples = np.stack([table[name].to_numpy() for name in ("head", "relation", "tail")], axis=1)
-            coordinates = (pairs["relation"].to_numpy(), pairs["other"].to_numpy())
+            ends = {"head": len(entities), "relation": len(relations), "tail": len(entities)}
+            triples = np.stack([_numbers(table, name, below) for name, below in ends.items()], axis=1)
             shape = (len(relations), len(relations))
-            cooccurrence = sparse.csr_array((pairs["entities"].to_numpy(), coordinates), shape=shape)
-            statistics = GraphStatistics(entities["degree"].to_numpy(), cooccurrence)
+            coordinates = tuple(_numbers(pairs, name, len(relations)) for name in ("relation", "other"))
+            cooccurrence = sparse.csr_array((_numbers(pairs, "entities"), coordinates), shape=shape)
+            statistics = GraphStatistics(_numbers(entities, "degree"), cooccurrence)
         return Checkpoint(
             embedding,
-            Vocabulary.distinct(entities["entity"].combine_chunks()),
-            Vocabulary.distinct(relations["relation"].combine_chunks()),
+            _labels(entities, "entity"),
+            _labels(relations, "relation"),
             triples,
             statistics,
             description["settings"],
@@ -379,6 +384,26 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
     except (SafetensorError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelFileError(f"{directory}: damaged model ({reason}); restore it or train again") from error
+
+
+def _labels(table: Any, name: str) -> Vocabulary:
+    """A column of labels; whether they are distinct is not checked, which takes seconds for millions."""
+    column = table[name].combine_chunks()
+    if column.type != pa.string() or column.null_count:
+        raise ValueError(f"column {name!r} is {column.type} with {column.null_count} gaps, expected text")
+    return Vocabulary.distinct(column)
+
+
+def _numbers(table: Any, name: str, below: int | None = None) -> IntArray:
+    """A column of whole numbers from 0 on, of ids below a number."""
+    column = table[name]
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise ValueError(f"column {name!r} is {column.type} with {column.null_count} gaps, expected whole numbers")
+    found: IntArray = column.to_numpy().astype(np.int64, copy=False)
+    if len(found) and (found.min() < 0 or (below is not None and found.max() >= below)):
+        limit = "" if below is None else f" and below {below}"
+        raise ValueError(f"column {name!r} has numbers from {found.min()} to {found.max()}, expected 0 or more{limit}")
+    return found
 
 
 def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerChoice | None:

@@ -9,10 +9,20 @@ if TYPE_CHECKING:
     from ookg.model import Model
 
 MANY = 50_000  # among more names, the closest ones would take seconds to find
+LONGEST = 1_200  # characters of a message; a value from a damaged file may be longer than any screen
+
+
+def one_line(text: str) -> str:
+    """A text without its line breaks; of a very long one the beginning and the end, where the remedy stands."""
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 405]} ... {line[-400:]}"
 
 
 class OokgError(Exception):
     """Anything `ookg` refuses; its text is one line that a user can act on."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(one_line(text))
 
 
 class InputError(OokgError, ValueError):

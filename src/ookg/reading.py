@@ -92,6 +92,11 @@ def is_header(row: Sequence[str]) -> bool:
     return any(set(words) <= names for words in HEADER_NAMES[:2])
 
 
+def is_position(text: str, columns: int) -> bool:
+    """Whether a text is the number of one of so many columns, from 1."""
+    return text.isdecimal() and len(text) < 20 and 1 <= int(text) <= columns
+
+
 def bare_name(path: Path) -> str:
     """The file's name in lower case, without the suffix of a compression."""
     name = path.name.lower()
@@ -181,11 +186,16 @@ class TextFile:
         if b"\0" in line:
             raise FileError(self.path, "binary data, not text", "give TSV, CSV or Parquet", number)
         try:
-            return line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
             value = line[error.start : error.start + 8]
             remedy = "convert it to UTF-8, or give TSV, CSV or Parquet"
             raise FileError(self.path, f"not UTF-8 text at byte {error.start}: {value!r}", remedy, number) from None
+        if "\r" in text:
+            place = text.index("\r")
+            problem = f"a carriage return inside the line, after {text[max(0, place - 20) : place]!r}"
+            raise FileError(self.path, problem, "end every line with a newline (\\n or \\r\\n)", number)
+        return text
 
     def _split(self, number: int, line: str) -> list[str]:
         if self.quote is None:
@@ -226,7 +236,7 @@ class TextFile:
     def _column(self, name: str, first: list[str]) -> int:
         if self.header and name in first:
             return first.index(name)
-        if name.isdecimal() and 1 <= int(name) <= len(first):
+        if is_position(name, len(first)):
             return int(name) - 1
         known = f"its columns are {', '.join(first)}" if self.header else f"it has columns 1 to {len(first)}"
         raise FileError(self.path, f"no column {name!r}", known)
@@ -306,7 +316,7 @@ class Table:
         if self.form.columns is not None:
             chosen = []
             for name in self.form.columns:
-                if name not in names and not (name.isdecimal() and 1 <= int(name) <= len(names)):
+                if name not in names and not is_position(name, len(names)):
                     raise FileError(self.source, f"no column {name!r}", f"its columns are {', '.join(names)}")
                 chosen.append(name if name in names else names[int(name) - 1])
             return chosen
@@ -400,7 +410,7 @@ class ParquetFile(Table):
                 if types.is_nested(schema.field(name).type):  # a row of it can be of any size: it is not even read
                     raise self.wrong_type(name, schema.field(name).type)
             return self.texts(read_parquet(self.path, chosen, encoded=True), chosen)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: names of columns
             reason = str(error).splitlines()[0]
             raise FileError(self.path, f"damaged Parquet data ({reason})", "write it again") from error
 
@@ -416,7 +426,7 @@ class Frame(Table):
         """The frame's columns as Arrow sees them."""
         try:
             table = pa.RecordBatchReader.from_stream(self.frame).read_all()
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise FileError(
                 self.source, f"cannot be read ({reason})", "give columns of text or whole numbers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -207,13 +208,14 @@ def write_triples(path: str | Path, triples: Triples) -> None:
             pq.write_table(table, temporary)
             return
         compression = SUFFIX_COMPRESSION.get(path.suffix)
-        # gzip of the standard library, with no time in its header: the same triples give the same bytes
-        sink: Any
-        if compression == "gzip":
-            sink = gzip.GzipFile(temporary, "wb", mtime=0)
-        else:
-            sink = pa.output_stream(str(temporary), compression=compression)
-        with sink:
+        with ExitStack() as opened:
+            # gzip of the standard library, with no time and no name in its header: the same triples give the same bytes
+            sink: Any
+            if compression == "gzip":
+                sink = gzip.GzipFile("", "wb", mtime=0, fileobj=opened.enter_context(temporary.open("wb")))
+            else:
+                sink = pa.output_stream(str(temporary), compression=compression)
+            opened.enter_context(sink)
             if text_delimiter(path) == ",":
                 options = pa.csv.WriteOptions(include_header=False, quoting_style="needed")
                 pa.csv.write_csv(table, sink, options)

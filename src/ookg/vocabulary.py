@@ -88,4 +88,10 @@ class Vocabulary:
 
 
 def _text_array(labels: Any) -> Any:
-    return labels if isinstance(labels, pa.Array) else pa.array(list(labels), pa.string())
+    if isinstance(labels, pa.Array):
+        return labels
+    labels = list(labels)
+    try:
+        return pa.array(labels, pa.string())
+    except UnicodeEncodeError as error:
+        raise InputError(f"label {error.object!r} is not Unicode text; rename it") from None

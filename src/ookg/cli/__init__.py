@@ -11,7 +11,7 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import NoReturn
 
-from ookg.errors import InputError, OokgError, TrainingInterrupted
+from ookg.errors import InputError, OokgError, TrainingInterrupted, one_line
 from ookg.progress import silence, tell
 
 SMALLER = "use a smaller --dim, --batch or --negatives, or less data at once"
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _give_up_output()
         return 0
     except MemoryError as error:
-        tell(f"ookg: not enough memory ({error}); {SMALLER}")
+        tell(one_line(f"ookg: not enough memory ({error}); {SMALLER}"))
         return 2
     except RuntimeError as error:
         if not _lacks_memory(error):
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell(f"ookg: not enough memory ({str(error).splitlines()[0]}); {SMALLER}")
         return 2
     except OSError as error:  # a path or device that no command has thought of
-        tell(f"ookg: {error}; check the path and the room on its disk")
+        tell(one_line(f"ookg: {error}; check the path and the room on its disk"))
         _give_up_output()
         return 2
     return code
@@ -74,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     for text in argv:
+        if text.startswith("--") and text.endswith("=--"):  # which argparse takes for no value at all
+            raise InputError(f"argument {text!r}; -- is no value, give another")
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InputError(f"argument {text!r} is not UTF-8 text; rename the file, or write the option anew")
     # A command's own module is imported only when it is the one to run.
@@ -102,7 +104,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line, exit code 2."""
-        self.exit(2, f"ookg: {message}; see `{self.prog} --help`\n")
+        self.exit(2, one_line(f"ookg: {message}; see `{self.prog} --help`") + "\n")
 
 
 def _parser(commands: list[str]) -> argparse.ArgumentParser:

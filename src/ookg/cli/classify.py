@@ -24,6 +24,7 @@ from ookg.cli.console import (
     shortener,
     triple_format,
     trust_in_words,
+    whole_number,
 )
 
 SUMMARY = "is this triple true"
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="judge claims about new entities by all evidence: trains once more, without some entities of --valid",
     )
-    parser.add_argument("--judge-steps", type=int, metavar="N", help="steps of that training (as the model's)")
+    parser.add_argument("--judge-steps", type=whole_number, metavar="N", help="steps of that training (as the model's)")
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "degree")

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from ookg.trust import Trust
 
 
+def whole_number(text: str) -> int:
+    """The whole number of an option; beyond 64 bits there is no use for one, and arrays cannot hold it."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from None
+    if not -(1 << 63) <= number < 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text} is beyond 64 bits, give a smaller number")
+    return number
+
+
 def note(text: str) -> None:
     """A line for the person watching, on standard error."""
     tell(text)
@@ -154,19 +165,19 @@ def add_weight_options(parser: argparse.ArgumentParser, default: str) -> None:
     group.add_argument("--weights", choices=("uniform", "degree", "correlation"), help=f"default: {default}")
     group.add_argument("--power", type=float, metavar="X", help="power of the correlation weights (4)")
     group.add_argument("--smoothing", type=float, metavar="X", help="added to the degree before its logarithm (0.1)")
-    group.add_argument("--max-neighbors", type=int, metavar="K", help="use at most K triples of an entity")
-    group.add_argument("--neighbor-seed", type=int, metavar="N", default=0, help="seed of that choice (0)")
+    group.add_argument("--max-neighbors", type=whole_number, metavar="K", help="use at most K triples of an entity")
+    group.add_argument("--neighbor-seed", type=whole_number, metavar="N", default=0, help="seed of that choice (0)")
 
 
 def add_refine_options(parser: argparse.ArgumentParser, *, combines: bool) -> None:
     """Whether and how new vectors are fitted, and answers ranked by more than the vector."""
     group = parser.add_argument_group("fitting new vectors to their triples (known ones never move)")
     group.add_argument("--refine", action="store_true", help="fit from the closed form on; settings are the model's")
-    group.add_argument("--refine-steps", type=int, metavar="N", help="gradient steps")
+    group.add_argument("--refine-steps", type=whole_number, metavar="N", help="gradient steps")
     group.add_argument("--refine-seconds", type=float, metavar="S", help="stop after about S seconds")
     group.add_argument("--refine-margin", type=float, metavar="X", help="margin of the loss")
     group.add_argument("--refine-lr", type=float, metavar="X", help="learning rate")
-    group.add_argument("--refine-seed", type=int, metavar="N", help="seed of the negatives")
+    group.add_argument("--refine-seed", type=whole_number, metavar="N", help="seed of the negatives")
     if combines:
         group.add_argument(
             "--combine",

@@ -17,6 +17,7 @@ from ookg.cli.console import (
     print_json,
     print_table,
     triple_format,
+    whole_number,
 )
 from ookg.datasets import (
     DatasetStatistics,
@@ -80,8 +81,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     splitter.add_argument("--new", choices=("head", "tail", "both"), default=defaults.new, help="the new ends in test")
     size = splitter.add_mutually_exclusive_group()
     size.add_argument("--share", type=float, metavar="X", default=defaults.test, help="share of triples to test on")
-    size.add_argument("--count", type=int, metavar="N", help="number of true triples to test on")
-    splitter.add_argument("--seed", type=int, metavar="N", default=defaults.seed)
+    size.add_argument("--count", type=whole_number, metavar="N", help="number of true triples to test on")
+    splitter.add_argument("--seed", type=whole_number, metavar="N", default=defaults.seed)
     tasks = ("link-prediction", "triplet-classification")
     splitter.add_argument("--task", choices=tasks, default=defaults.task, help="the second adds false triples")
     splitter.add_argument("--valid-share", type=float, metavar="X", default=defaults.valid_share, help="of train")

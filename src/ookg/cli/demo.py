@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 
+from ookg.cli.console import whole_number
+
 SUMMARY = "a film graph, and four films that are new to it"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (0)")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="seed of the training (0)")
     parser.add_argument("--svg", metavar="FILE", help="also write what is shown as a picture")
 
 

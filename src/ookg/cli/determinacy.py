@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ookg.cli.console import add_json_option, print_json, print_table
+from ookg.cli.console import add_json_option, print_json, print_table, whole_number
 
 if TYPE_CHECKING:
     from ookg.models.determinacy import Case
@@ -22,10 +22,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("model", metavar="DIR", nargs="?", help="a model directory; without one, random vectors")
     parser.add_argument("--relation", metavar="LABEL", help="only this relation of the model")
-    parser.add_argument("--top", type=int, metavar="K", default=10, help="at most K relations of the model (10)")
-    parser.add_argument("--dim", type=int, metavar="N", help="coordinates of the random vectors (8)")
-    parser.add_argument("--norm", type=int, choices=(1, 2), help="norm of their distance (1)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the random vectors (0)")
+    parser.add_argument(
+        "--top", type=whole_number, metavar="K", default=10, help="at most K relations of the model (10)"
+    )
+    parser.add_argument("--dim", type=whole_number, metavar="N", help="coordinates of the random vectors (8)")
+    parser.add_argument("--norm", type=whole_number, choices=(1, 2), help="norm of their distance (1)")
+    parser.add_argument("--seed", type=whole_number, metavar="N", help="seed of the random vectors (0)")
     add_json_option(parser)
 
 

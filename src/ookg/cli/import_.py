@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ookg.cli.console import add_format_options, note, print_notes, triple_format
+from ookg.cli.console import add_format_options, note, print_notes, triple_format, whole_number
 
 SUMMARY = "bring in a model that another tool trained"
 POOR = 0.6
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     labels.add_argument("--relations", metavar="FILE", type=Path, help="labels of the relations")
     stated = parser.add_argument_group("what the files do not say (refused where they say otherwise)")
     stated.add_argument("--model", choices=("transe", "rotate"), help="the model")
-    stated.add_argument("--norm", type=int, choices=(1, 2), help="the norm of its distance")
+    stated.add_argument("--norm", type=whole_number, choices=(1, 2), help="the norm of its distance")
     stated.add_argument("--gamma", type=float, metavar="X", help="its margin, where RotatE's phases depend on it")
     stated.add_argument(
         "--normalised", action=argparse.BooleanOptionalAction, help="whether vectors are scaled to length 1 when scored"

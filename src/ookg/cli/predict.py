@@ -26,6 +26,7 @@ from ookg.cli.console import (
     shortener,
     triple_format,
     trust_in_words,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", metavar="H", help="ask for the tails of this head")
     parser.add_argument("--relation", metavar="R", required=True, help="the relation that is asked for")
     parser.add_argument("--tail", metavar="T", help="ask for the heads of this tail")
-    parser.add_argument("--top", type=int, default=10, metavar="K", help="how many answers (10)")
+    parser.add_argument("--top", type=whole_number, default=10, metavar="K", help="how many answers (10)")
     parser.add_argument(
         "--known-answers",
         choices=("drop", "mark"),

@@ -12,7 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_device_option, add_json_option, note, output_console, print_json, print_table
+from ookg.cli.console import (
+    add_device_option,
+    add_json_option,
+    note,
+    output_console,
+    print_json,
+    print_table,
+    whole_number,
+)
 from ookg.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, nargs="+", action="extend", metavar="NAME", help=text)
     parser.add_argument(
         "--seeds",
-        type=int,
+        type=whole_number,
         metavar="N",
         help="run seeds 0 to N - 1 and show only those (run seed 0, show all that are there)",
     )

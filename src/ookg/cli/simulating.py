@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ookg.cli.console import whole_number
+
 if TYPE_CHECKING:
     from ookg.simulation.hiding import HidingSettings
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 def add_simulation_options(parser: argparse.ArgumentParser) -> None:
     """Which entities are hidden, and how the training again goes."""
     group = parser.add_argument_group("which known entities are made new again")
-    group.add_argument("--sample", type=int, metavar="N", help="how many (a tenth of them, 300 at most)")
+    group.add_argument("--sample", type=whole_number, metavar="N", help="how many (a tenth of them, 300 at most)")
     group.add_argument(
         "--draw",
         choices=("entity", "triple"),
@@ -22,9 +24,9 @@ def add_simulation_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--new", choices=("both", "head", "tail"), default="both", help="which end of a question is new (both)"
     )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the choice (0)")
+    group.add_argument("--seed", type=whole_number, default=0, metavar="N", help="seed of the choice (0)")
     parser.add_argument(
-        "--steps", type=int, metavar="N", help="training again: so many steps (as the model was trained)"
+        "--steps", type=whole_number, metavar="N", help="training again: so many steps (as the model was trained)"
     )
 
 

@@ -58,7 +58,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, (kind, text) in NUMBERS.items():
         option = f"--{name.replace('_', '-')}"
         group.add_argument(
-            option, type=kind, metavar="N" if kind is int else "X", help=f"{text} ({getattr(defaults, name)})"
+            option,
+            type=kind,
+            metavar="N" if kind is int else "X",
+            help=f"{text} ({getattr(defaults, name)})",
         )
     group.add_argument("--lr-drops", metavar="X,X", help="shares of the steps at which the rate drops to a tenth (0.5)")
     group.add_argument(

@@ -18,6 +18,7 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    whole_number,
 )
 from ookg.cli.simulating import add_simulation_options, chosen_hiding
 
@@ -30,7 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--retrain", action="store_true", help="train without the hidden entities (default)")
     way.add_argument("--quick", action="store_true", help="take the model's own vectors, which have seen the answers")
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="settings of the refinement to try (20)")
+    parser.add_argument(
+        "--trials", type=whole_number, default=20, metavar="N", help="settings of the refinement to try (20)"
+    )
     parser.add_argument("--seconds", type=float, metavar="X", help="begin no further trial after so many seconds")
     parser.add_argument("--save", action="store_true", help="store the choice with the model; its vectors stay")
     add_simulation_options(parser)

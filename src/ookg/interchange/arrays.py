@@ -27,11 +27,13 @@ from ookg.interchange.foreign import (
     ImportOptions,
     first_existing,
     folder_of,
+    id_of,
     load_array,
     load_object,
     read_labels,
     table,
     translation_scores,
+    vocabulary_of,
 )
 from ookg.models import Geometry, RotatE, TransE
 from ookg.reading import read_parquet
@@ -89,12 +91,16 @@ def _geometry(folder: Path, options: ImportOptions, relations: _Rows) -> Geometr
     model, norm = options.model or said.get("model", TransE.name), options.norm or said.get("norm", 1)
     if model not in (TransE.name, RotatE.name) or norm not in (1, 2):
         raise InputError(f"model {model!r} with norm {norm!r}; give transe or rotate, and 1 or 2")
+    squared, unit_norm = said.get("squared", False), said.get("unit_norm", 0)
+    if not isinstance(squared, bool) or isinstance(unit_norm, bool) or unit_norm not in (0, 1, 2):
+        problem = f"squared is {squared!r} and unit_norm {unit_norm!r}"
+        raise FileError(path, problem, "expected true or false, and 0, 1 or 2; write it again with `ookg export`")
     shape = tuple(relations.numbers.shape)
     if len(shape) != 2 or shape[1] < 1:
         raise FileError(relations.path, f"relations have shape {shape}", "expected (rows, dimension)")
     if model == RotatE.name:
-        return RotatE(shape[1], norm)
-    return TransE(shape[1], norm, said.get("squared") is True, int(said.get("unit_norm", 0)))
+        return RotatE(shape[1], int(norm))
+    return TransE(shape[1], int(norm), squared, int(unit_norm))
 
 
 def _squared(geometry: Geometry) -> bool:
@@ -188,7 +194,7 @@ def _parquet(path: Path, kind: str) -> _Rows:
         if kind not in names or "vector" not in names:
             raise FileError(path, f"columns {', '.join(names)}", f"expected {kind} and vector")
         columns = read_parquet(path, [kind, "vector"])
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise FileError(path, f"damaged Parquet data ({error})", "write it again") from error
     labels, vectors = columns[kind], columns["vector"].combine_chunks()
     if labels.null_count or vectors.null_count:
@@ -213,8 +219,9 @@ def _word2vec(path: Path) -> _Rows:
             path, f"not word2vec text ({error})", "give UTF-8 text, or .npy, .safetensors, .parquet"
         ) from error
     first = lines[0].split(" ") if lines else []
-    counted = len(first) == 2 and all(cell.isdecimal() for cell in first)
-    width = int(first[1]) if counted else len(first) - 1
+    counts = [number for number in map(id_of, first) if number is not None]
+    counted = len(first) == len(counts) == 2
+    width = counts[1] if counted else len(first) - 1
     if width < 1:
         raise FileError(path, "not word2vec text", "expected a line `count width`, then `label number number ...`", 1)
     labels, rows = [], []
@@ -227,18 +234,15 @@ def _word2vec(path: Path) -> _Rows:
         if len(rows[-1]) != width:
             raise FileError(path, f"{len(rows[-1])} numbers instead of {width}", "mend the line", number)
         labels.append(cells[0])
-    if counted and len(rows) != int(first[0]):
-        raise FileError(path, f"{len(rows)} rows, and its first line says {first[0]}", "write the file again")
+    if counted and len(rows) != counts[0]:
+        raise FileError(path, f"{len(rows)} rows, and its first line says {counts[0]}", "write the file again")
     return _Rows(path, np.stack(rows) if rows else np.empty((0, width), np.float32), labels)
 
 
 def _vocabulary(rows: _Rows, options: ImportOptions, kind: str, folder: Path, notes: list[str]) -> Vocabulary:
     if rows.labels is None:
         return find_vocabulary(options, kind, len(rows.numbers), folder, notes)
-    try:
-        return Vocabulary(rows.labels)
-    except InputError as error:
-        raise FileError(rows.path, str(error), "each row needs a label of its own") from error
+    return vocabulary_of(rows.labels, rows.path)
 
 
 def find_vocabulary(options: ImportOptions, kind: str, rows: int, folder: Path, notes: list[str]) -> Vocabulary:

@@ -81,6 +81,8 @@ def _files(folder: Path, config: dict[str, Any]) -> tuple[Path, Path, str]:
     name = config.get("model_name") or next((name for name in MODELS if prefix.endswith(f"_{name}")), None)
     if name is None:
         raise FileError(found[0], "its name has no model of DGL-KE", "put the run's config.json beside it")
+    if name not in MODELS:
+        raise FileError(folder / "config.json", f"model_name is {name!r}", f"expected one of {', '.join(MODELS)}")
     return found[0], folder / f"{prefix}_relation.npy", str(name)
 
 

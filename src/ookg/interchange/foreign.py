@@ -8,10 +8,12 @@ import json
 import mmap
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,11 @@ from ookg.triples import TripleFormat, Triples, as_triples, read_triples
 from ookg.vocabulary import Vocabulary
 
 CHECKED_TRIPLES = 1000
+# What NumPy raises for an array whose header is damaged: it is parsed as Python.
+ARRAY_ERRORS = (
+    *(ValueError, OSError, EOFError, OverflowError, TypeError, SyntaxError, RecursionError),
+    *(TokenError, zipfile.BadZipFile),
+)
 TOLERANCE = 1e-5
 # How a pickle names Python's byte array, which takes as much memory as the file says, and which no model needs.
 BYTE_ARRAY = b"bytearray\n"
@@ -260,7 +267,11 @@ def load_tensors(path: Path, remedy: str) -> Any:
     except Exception as error:  # torch raises many kinds for what it refuses; each is a refusal
         raise FileError(path, "holds more than tensors, or is damaged", remedy) from error
     stored = path.stat().st_size
-    for tensor in _tensors(content):  # one stored number can be shown as a tensor of any size
+    for name, tensor in _tensors(content):
+        kind = _odd_kind(tensor)  # what can be done with an array fails for these in many ways
+        if kind is not None:
+            raise FileError(path, f"{name or 'its content'} is a {kind} tensor", "save plain, dense tensors")
+        # One stored number can be shown as a tensor of any size.
         check_expansion(path, stored, tensor.numel() * tensor.element_size(), f"a tensor {tuple(tensor.shape)}")
     return content
 
@@ -285,16 +296,28 @@ def _check_pickle(path: Path, remedy: str) -> None:
         raise FileError(path, "holds a byte array", remedy)
 
 
-def _tensors(content: Any) -> Iterator[torch.Tensor]:
-    """The tensors in dictionaries and lists, however they lie in one another."""
-    waiting, seen = [content], set()
+def _tensors(content: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in dictionaries and lists, however they lie in one another, with the nearest key."""
+    waiting: list[tuple[str, Any]] = [("", content)]
+    seen = set()
     while waiting:
-        item = waiting.pop()
+        name, item = waiting.pop()
         if isinstance(item, torch.Tensor):
-            yield item
+            yield name, item
         elif isinstance(item, dict | list | tuple) and id(item) not in seen:
             seen.add(id(item))
-            waiting.extend(item.values() if isinstance(item, dict) else item)
+            named = item.items() if isinstance(item, dict) else ((name, inner) for inner in item)
+            waiting.extend((str(key), inner) for key, inner in named)
+
+
+def _odd_kind(tensor: torch.Tensor) -> str | None:
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout != torch.strided:
+        return "sparse"
+    if getattr(tensor, "is_quantized", False):
+        return "quantised"
+    return "meta" if tensor.device.type == "meta" else None
 
 
 def load_array(path: Path) -> np.ndarray[Any, Any]:
@@ -304,9 +327,9 @@ def load_array(path: Path) -> np.ndarray[Any, Any]:
         array: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(array, np.ndarray):
             raise ValueError("an archive of arrays")
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except ARRAY_ERRORS as error:
         raise FileError(
-            path, f"not an array of numbers ({str(error).splitlines()[0]})", "save it with numpy.save"
+            path, f"not an array of numbers ({str(error) or type(error).__name__})", "save it with numpy.save"
         ) from error
     return array
 
@@ -333,7 +356,7 @@ def number(value: Any, name: str, path: Path, above: float = 0.0) -> float:
     """A finite number above a bound, from a setting, a list of one or a tensor of one."""
     try:
         found = float(np.asarray(value, dtype=np.float64).item())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         found = np.nan
     if not above < found < np.inf:
         raise FileError(path, f"{name} is {value!r}", f"expected a number above {above:g}; restore the file")
@@ -346,7 +369,8 @@ def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.
         array = np.asarray(array)
         if array.dtype.kind not in "fiub":
             raise FileError(path, f"{name} is an array of {array.dtype}", "expected floating-point numbers")
-        array = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+        is_long = array.dtype.kind == "f" and array.dtype.itemsize > 8  # which PyTorch has not
+        array = torch.from_numpy(array.astype(np.float64 if is_long else array.dtype.newbyteorder("=")))
     tensor: torch.Tensor = array
     fits = tensor.ndim == 2 and tensor.is_floating_point() and tensor.numel() > 0
     if not fits or (width is not None and tensor.shape[1] != width):
@@ -371,13 +395,13 @@ def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
         try:
             with open_text(path, newline="\n") as file:
                 lines = [line.rstrip("\r\n") for line in file]
-        except (OSError, UnicodeDecodeError, EOFError) as error:
+        except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
             raise FileError(path, f"cannot be read as text ({error})", "give a UTF-8 file of labels") from error
         cells = [line.split("\t") for line in lines if line]
         if cells and [cell.strip().lower() for cell in cells[0]] in (["id", "label"], ["label", "id"]):
             cells = cells[1:]
         has_count = False
-        if cells and len(cells[0]) == 1 and cells[0][0].isdecimal() and int(cells[0][0]) == len(cells) - 1 == rows:
+        if cells and len(cells[0]) == 1 and id_of(cells[0][0]) == len(cells) - 1 == rows:
             cells = cells[1:]  # a first line that counts the others
             has_count = True
         labels = [cell[0] for cell in cells]
@@ -386,17 +410,27 @@ def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
             # Where labels are numbers, both may be ids: files with a count line (OpenKE's) have the labels first.
             by_first = first and not (second and has_count)
             if not (first or second):
-                by_first = all(cell[0].isdecimal() for cell in cells)
+                by_first = all(id_of(cell[0]) is not None for cell in cells)
             pairs = [(cell[1], cell[0]) if by_first else (cell[0], cell[1]) for cell in cells if len(cell) == 2]
             labels = _by_id(path, pairs, rows, kind)
     if len(labels) != rows:
         raise FileError(
             path, f"{len(labels)} {kind} labels for {rows} rows", "give the labels the model was trained with"
         )
+    return vocabulary_of(labels, path)
+
+
+def vocabulary_of(labels: list[str], path: Path, remedy: str = "each row needs a label of its own") -> Vocabulary:
+    """The vocabulary of a file's labels; an error names the file."""
     try:
         return Vocabulary(labels)
     except InputError as error:
-        raise FileError(path, str(error), "each row needs a label of its own") from error
+        raise FileError(path, str(error).split(";")[0], remedy) from error
+
+
+def id_of(text: str) -> int | None:
+    """The id that a text spells, or None; no table has as many rows as twenty digits say."""
+    return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
 def open_text(path: Path, newline: str) -> io.TextIOWrapper:
@@ -407,15 +441,17 @@ def open_text(path: Path, newline: str) -> io.TextIOWrapper:
 
 
 def _are_ids(column: list[str]) -> bool:
-    return all(map(str.isdecimal, column)) and sorted(map(int, column)) == list(range(len(column)))
+    ids = [number for number in map(id_of, column) if number is not None]
+    return len(ids) == len(column) and sorted(ids) == list(range(len(column)))
 
 
 def _by_id(path: Path, pairs: Any, rows: int, kind: str) -> list[str]:
     labels: list[str | None] = [None] * rows
     for label, number in pairs:
-        if not str(number).isdecimal() or int(number) >= rows:
+        place = id_of(number) if isinstance(number, str) else number
+        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < rows:
             raise FileError(path, f"{kind} id {number!r} for {rows} rows", "give the labels the model was trained with")
-        labels[int(number)] = str(label)
+        labels[place] = str(label)
     missing = [number for number, label in enumerate(labels) if label is None]
     if missing:
         problem = f"no label for {kind} id {missing[0]} ({len(missing)} of {rows} missing)"

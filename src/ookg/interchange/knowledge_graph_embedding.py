@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ookg.embedding import Embedding
 from ookg.errors import FileError
 from ookg.interchange.foreign import (
@@ -78,6 +80,10 @@ def _state(path: Path) -> dict[str, Any]:
     state = found.get("model_state_dict") if isinstance(found, dict) else None
     if not isinstance(state, dict):
         raise FileError(path, "holds no model_state_dict", f"give a checkpoint that {TOOL} wrote")
+    for name in ARRAYS:
+        if name in state and not isinstance(state[name], torch.Tensor):
+            problem = f"{name} is a {type(state[name]).__name__} instead of a tensor"
+            raise FileError(path, problem, f"give a checkpoint that {TOOL} wrote")
     return state
 
 

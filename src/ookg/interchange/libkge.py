@@ -88,7 +88,7 @@ def _state(path: Path, content: Any) -> dict[str, Any]:
         model = model[0]
     if not isinstance(model, dict):
         raise FileError(path, 'has no state dict under "model"', f"{CONVERSION}")
-    return model
+    return {str(name): value for name, value in model.items()}
 
 
 def _weight(path: Path, state: dict[str, Any], prefix: str) -> torch.Tensor:

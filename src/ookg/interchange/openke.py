@@ -126,7 +126,7 @@ def _rows(path: Path, key: str, value: Any) -> Any:
         return value
     try:
         return np.array(value, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise FileError(path, f"{key} is not a table of numbers", CONVERSION) from error
 
 

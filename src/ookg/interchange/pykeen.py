@@ -12,6 +12,7 @@ command that takes the tensors out where PyKEEN is installed.
 from __future__ import annotations
 
 import csv
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +30,7 @@ from ookg.interchange.foreign import (
     ImportOptions,
     first_existing,
     folder_of,
+    id_of,
     known_model,
     load_json,
     load_tensors,
@@ -37,6 +39,7 @@ from ookg.interchange.foreign import (
     settled,
     table,
     translation_scores,
+    vocabulary_of,
 )
 from ookg.models import Geometry, RotatE, TransE
 from ookg.statistics import FloatArray, IntArray
@@ -114,10 +117,10 @@ def _read_triples(entities: Vocabulary, relations: Vocabulary, path: Path, form:
         return found
     labels = []
     for vocabulary, numbers in ((entities, found.entities), (relations, found.relations)):
-        ids = [int(text) if text.isdecimal() else -1 for text in numbers.labels.to_pylist()]
+        ids = [-1 if (number := id_of(text)) is None else number for text in numbers.labels.to_pylist()]
         if ids and not 0 <= min(ids) <= max(ids) < len(vocabulary):
             raise FileError(path, f"ids that are not below {len(vocabulary)}", "give the triples of this very model")
-        labels.append(Vocabulary(vocabulary.select(ids)))
+        labels.append(vocabulary_of(vocabulary.select(ids), path))
     return replace(found, entities=labels[0], relations=labels[1])
 
 
@@ -161,7 +164,7 @@ def _read_source(path: Path, folder: Path) -> _Source:
         problem = f"no {ENTITIES} and {RELATIONS} in it"
         raise FileError(path, problem, "give the state dict of a TransE or RotatE model")
     # Regularisers keep numbers of their own, which scores do not depend on; any other tensor makes another model.
-    others = [name for name in tables if name not in (ENTITIES, RELATIONS) and "regularizer" not in name]
+    others = [name for name in tables if name not in (ENTITIES, RELATIONS) and "regularizer" not in str(name)]
     if others:
         raise FileError(path, f"holds {others[0]}, which is neither TransE nor RotatE", _ONLY)
     if "model" not in said:
@@ -266,7 +269,7 @@ def _label_file(path: Path) -> dict[str, int]:
         return {label: int(number) for number, label in lines[1:]}
     except FileError:
         raise
-    except (OSError, EOFError, ValueError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
         raise FileError(path, f"not a table of ids and labels ({error})", "restore it from PyKEEN's results") from error
 
 
@@ -274,7 +277,7 @@ def _by_id(path: Path, ids: dict[str, int], rows: int, kind: str) -> Vocabulary:
     if not all(isinstance(number, int) for number in ids.values()) or sorted(ids.values()) != list(range(rows)):
         problem = f"{len(ids)} {kind} labels for {rows} rows"
         raise FileError(path, problem, "give the labels the model was trained with")
-    return Vocabulary([str(label) for label in sorted(ids, key=ids.__getitem__)])
+    return vocabulary_of([str(label) for label in sorted(ids, key=ids.__getitem__)], path)
 
 
 def _rotate_scores(entities: Tensor, relations: Tensor, step: int) -> Callable[[IntArray], FloatArray]:

@@ -23,6 +23,7 @@ from ookg.interchange.foreign import (
     read_labels,
     settled,
     table,
+    vocabulary_of,
 )
 from ookg.limits import check_expansion
 from ookg.models import TransE
@@ -180,11 +181,14 @@ def _numbers(item: Any, path: Path) -> Any:
 
 def _dataset(file: Any, path: Path, name: str) -> Any:
     try:
-        return _numbers(_item(file, path, name), path)
+        found = _numbers(_item(file, path, name), path)
     except FileError:
         raise
     except (KeyError, OSError, TypeError, RuntimeError, ValueError, AttributeError) as error:
         raise FileError(path, f"no readable data set {name!r}", "restore the checkpoint") from error
+    if not isinstance(found, np.ndarray):
+        raise FileError(path, f"data set {name!r} is empty", "restore the checkpoint")
+    return found
 
 
 def _parameters(file: Any, path: Path) -> dict[str, Any]:
@@ -192,7 +196,7 @@ def _parameters(file: Any, path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
-        if hasattr(item, "shape") and item.dtype.kind == "f":
+        if getattr(item, "shape", None) is not None and item.dtype.kind == "f":
             found[name] = _numbers(item, path)
 
     try:
@@ -264,10 +268,7 @@ def _entity_names(
             remedy = f"give --vocabulary FOLDER, the entity path of the run{hint}, or --entities FILE"
             raise FileError(path, "no such file", remedy)
         labels.extend(_names(path, size, "entity"))
-    try:
-        return Vocabulary(labels)
-    except InputError as error:
-        raise FileError(place, str(error), "give --entities FILE with a label of its own for each row") from error
+    return vocabulary_of(labels, place, "give --entities FILE with a label of its own for each row")
 
 
 def _relation_names(folder: Path, config: dict[str, Any], options: ImportOptions, size: int) -> Vocabulary:
@@ -276,10 +277,8 @@ def _relation_names(folder: Path, config: dict[str, Any], options: ImportOptions
     if config.get("dynamic_relations"):
         return read_labels((options.vocabulary or folder) / "dynamic_rel_names.json", size, "relation")
     path = folder / "config.json"
-    try:
-        return Vocabulary([str(one.get("name")) for one in _relations(path, config)])
-    except InputError as error:
-        raise FileError(path, str(error), "give --relations FILE with a label of its own for each row") from error
+    labels = [str(one.get("name")) for one in _relations(path, config)]
+    return vocabulary_of(labels, path, "give --relations FILE with a label of its own for each row")
 
 
 def _names(path: Path, size: int, kind: str) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.models import Geometry, RotatE, TransE, TransH, TransR
 
 STEPS = (-10.0, -1.0, 1.0, 10.0)  # how far the solution is moved
@@ -73,6 +74,8 @@ def determinacy(geometry: Geometry, relation: Tensor, tail: Tensor) -> Determina
     precision = torch.finfo(relation.dtype).eps
     relation, tail = relation.double(), tail.double()
     matrix, right = _system(geometry, relation, tail)
+    if not bool(torch.isfinite(matrix).all() & torch.isfinite(right).all()):
+        raise InputError("vectors that hold NaN or infinity; train or import the model again")
     left, sizes, directions = torch.linalg.svd(matrix)
     unknowns = matrix.shape[1]
     rounding = max(matrix.shape) * precision

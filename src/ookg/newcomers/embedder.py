@@ -261,8 +261,8 @@ class NeighborLimit:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise InputError(f"at most {self.most} neighbours; it must be 1 or more")
+        if not 1 <= self.most < 1 << 63:
+            raise InputError(f"at most {self.most} neighbours; it must be 1 or more, and below 2^63")
 
 
 def find_newcomers(

@@ -42,6 +42,16 @@ CHUNK_NUMBERS = 1 << 24
 # How many numbers the gradients of newcomers that are fitted side by side may hold; more newcomers take turns.
 PART_NUMBERS = 1 << 28
 
+# Beyond these a number is a mistake, which would otherwise show as endless work or as infinite values.
+LARGEST = {
+    "steps": 1_000_000_000,
+    "negatives": 1_000_000,
+    "batch": 1_000_000_000,
+    "margin": 1_000_000_000,
+    "temperature": 1_000_000_000,
+    "prior": 1_000_000_000,
+}
+
 
 @dataclass(frozen=True)
 class RefineSettings:
@@ -75,6 +85,9 @@ class RefineSettings:
         for name in ("margin", "lr"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be a number above 0")
+        for name, most in LARGEST.items():
+            if getattr(self, name) > most:
+                raise InputError(f"{name} {getattr(self, name)}; it must be at most {most:,}")
         for name in ("temperature", "prior", "seed"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
@@ -134,7 +147,10 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
         fits = isinstance(value, int | float if kind is float else kind) and isinstance(value, bool) == (kind is bool)
         if not fits:
             raise InputError(f"setting {name} is {value!r}; it must be of type {kind.__name__}")
-        checked[name] = kind(value)
+        try:
+            checked[name] = kind(value)
+        except OverflowError:
+            raise InputError(f"setting {name} is {value}; it must be a number that a float can hold") from None
     return checked
 
 

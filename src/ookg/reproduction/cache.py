@@ -73,7 +73,7 @@ class ModelCache:
                 header = json.loads(file.metadata()["ookg"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
                 return TrainedModel(tensors, float(header["seconds"]), str(header["device"]), dict(header["about"]))
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return None  # what can be made again is made again
 
     def save(self, dataset: EncodedDataset, settings: Settings, trained: TrainedModel) -> None:

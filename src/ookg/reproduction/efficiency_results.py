@@ -71,7 +71,11 @@ class Efficiency:
             training = tuple(TrainingTime(**entry) for entry in document["training"])
             representation = tuple(RepresentationTime(**entry) for entry in document["representation"])
             found = cls(**(document | {"training": training, "representation": representation}))
+            texts = [*(time.configuration for time in training), *(time.what for time in representation)]
+            if not all(isinstance(text, str) for text in (*texts, found.device, found.date)):
+                raise ValueError("a configuration, a device or a date that is no text")
             found.cells()  # all that is shown can be made
+            found.grids()
         except (TypeError, ValueError, LookupError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise damaged(path, str(error)) from error
         return found
@@ -83,6 +87,8 @@ class Efficiency:
         """
         times = [time for time in self.representation if time.what == what]
         logs = np.log([[time.neighbors, time.dim, time.seconds] for time in times])
+        if not np.isfinite(logs).all():  # LAPACK would say so on standard output
+            raise ValueError("neighbors, dim and seconds that are not all positive numbers")
         columns = [np.ones(len(times)), logs[:, 1]] + ([logs[:, 0]] if POWERS[what][0] else [])
         fitted = np.linalg.lstsq(np.stack(columns, axis=1), logs[:, 2], rcond=None)[0]
         return (float(fitted[2]) if POWERS[what][0] else None), float(fitted[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -102,7 +103,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; one clear line where there is none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise damaged(path, str(error)) from error
     if not isinstance(document, dict):
         raise damaged(path, "not a JSON object")
@@ -120,8 +121,10 @@ def _read(path: Path, run: Run) -> Result:
         result = Result(**document)
         figures = {name: float(value) for name, value in result.figures.items()}
         seconds = {name: float(value) for name, value in result.seconds.items()}
+        if not all(map(math.isfinite, (*figures.values(), *seconds.values()))):
+            raise ValueError("a figure or a time that is no finite number")
         named, _, _ = result.run, dict(result.settings), dict(result.versions)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise damaged(path, str(error)) from error
     if named != run:
         raise damaged(path, f"it says that it is of {named}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import signal
 import threading
 import time
@@ -64,7 +65,7 @@ class TrainingRun:
         self.begun = saved_at
         with _stop_requests(self.state_path is not None) as stop_requested:
             while trainer.step_number < settings.steps and not self._patience_is_over():
-                loss = trainer.step()
+                loss = self._step()
                 if report is not None:
                     report(trainer.step_number, lambda loss=loss: self._figures(loss))  # type: ignore[misc]
                 if self.validate and settings.validate_every and trainer.step_number % settings.validate_every == 0:
@@ -101,11 +102,22 @@ class TrainingRun:
         figures = [figure for _, figure in self.validations]
         return len(figures) - 1 - figures.index(max(figures)) >= patience
 
+    def _step(self) -> Tensor:
+        try:
+            return self.trainer.step()
+        except RuntimeError as error:
+            if "without overflow" not in str(error):  # PyTorch's words for a rate that float32 does not hold
+                raise
+            raise self._divergence() from error
+
     def _refuse_divergence(self) -> None:
         """Stop where the vectors are no numbers any more; the last state on disk is from before."""
         if not all(bool(torch.isfinite(table).all()) for table in self.trainer.tables.tensors().values()):
-            problem = f"training diverged before step {self.trainer.step_number:,}: vectors hold NaN or infinity"
-            raise OokgError(f"{problem}; lower --lr, or check --temperature and --l2")
+            raise self._divergence()
+
+    def _divergence(self) -> OokgError:
+        problem = f"training diverged before step {max(1, self.trainer.step_number):,}: vectors hold NaN or infinity"
+        return OokgError(f"{problem}; lower --lr, or check --temperature and --l2")
 
     @property
     def seconds(self) -> float:
@@ -160,11 +172,11 @@ class TrainingRun:
                 header = json.loads(file.metadata()["ookg"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             fingerprint = dict(header["fingerprint"])
-            validations = [(step, figure) for step, figure in header["validations"]]
+            validations = [(operator.index(step), float(figure)) for step, figure in header["validations"]]
             header = {"validations": validations, "seconds": float(header["seconds"])}
         except OSError as error:
             raise OokgError(f"{path}: cannot be read ({error}); check its permissions") from error
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ModelFileError(f"{path}: damaged training state ({error}); {remedy}") from error
         for name, value in self.fingerprint.items():
             if fingerprint.get(name) != value:

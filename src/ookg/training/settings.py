@@ -15,7 +15,19 @@ if TYPE_CHECKING:
 
 MODELS = ("transe", "rotate", "transh", "transr")
 # Beyond these a number is a mistake, which would otherwise show as a lack of memory or as infinite values.
-LARGEST = {"dim": 1_000_000, "negatives": 1_000_000, "margin": 1_000_000_000}
+LARGEST = {
+    "dim": 1_000_000,
+    "relation_dim": 1_000_000,
+    "negatives": 1_000_000,
+    "batch": 1_000_000_000,
+    "steps": 1_000_000_000_000,
+    "placeholder_entities": 1_000_000_000,
+    "validate_every": 1_000_000_000_000,
+    "patience": 1_000_000_000_000,
+    "margin": 1_000_000_000,
+    "temperature": 1_000_000_000,
+    "l2": 1_000_000,
+}
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,7 @@ def read_settings(path: str | Path, base: TrainingSettings | None = None) -> Tra
         raise FileError(path, "no such file", "check the path") from None
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(path, f"cannot be read ({error})", "check the path and its permissions") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise FileError(path, f"not TOML: {error}", 'write lines such as `dim = 200` and `model = "rotate"`') from error
     named = values.pop("preset", None)
     if named is not None and base is not None:
@@ -169,5 +181,8 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
             fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
         if not fits:
             raise InputError(f"setting {name} is {value!r}; it must be of type {kind.__name__}")
-        checked[name] = kind(value)
+        try:
+            checked[name] = kind(value)
+        except OverflowError:
+            raise InputError(f"setting {name} is {value}; it must be a number that a float can hold") from None
     return checked
