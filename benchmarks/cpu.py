@@ -1,6 +1,7 @@
 """How fast the CPU paths are, against plain PyTorch and against what the machine can do.
 
     python benchmarks/cpu.py [--quick] [--json]
+    python benchmarks/cpu.py --against FOLDER    # training steps of this and of another src folder, in turns
 
 Each line has a time, the ratio to the PyTorch reference of the same run, and the share of a limit that is measured in
 the same run. The data are random, with a few entities in many triples. Timings on a busy machine mean little: look at
@@ -118,6 +119,31 @@ def step_lines(name: str, model: str, bandwidth: float, quick: bool) -> list[Lin
     limit = arithmetic_seconds(step) + traffic(step) / bandwidth
     line = Line(f"training step, {name}, {model}", seconds, reference / seconds, limit / seconds, note=note)
     return [*lines, replace(line, peak_mb=peak_megabytes(name, model))]
+
+
+def print_steps(name: str, model: str) -> None:
+    """The time of the fastest of some steps, for `compare`."""
+    settings, sampler, tables = training(name, model)
+    step, numbers = NumbaStep(tables, sampler, settings), iter(range(1000))
+    for _ in range(2):
+        step(next(numbers))
+    print(best(lambda: step(next(numbers)), 20))
+
+
+def compare(folder: str) -> None:
+    """Training steps of this source and of another one, each in processes of its own that take turns."""
+    here = Path(__file__).parent.parent / "src"
+    for name in SIZES:
+        for model in FAST_MODELS:
+            found: dict[Path, float] = {}
+            for source in (here, Path(folder)) * 4:
+                environment = os.environ | {"PYTHONPATH": str(source.resolve())}
+                command = [sys.executable, __file__, "--steps", name, model]
+                result = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+                found[source] = min(found.get(source, float("inf")), float(result.stdout))
+            new, old = found[here] * 1e3, found[Path(folder)] * 1e3
+            title = f"training step, {name}, {model}"
+            print(f"{title:<44} {old:>10,.1f} ms before {new:>10,.1f} ms now {new / old - 1:>+8.1%}", flush=True)
 
 
 def reference_seconds(settings: TrainingSettings, sampler: Sampler, tables: Tables, whole: bool) -> tuple[float, str]:
@@ -328,10 +354,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer repetitions")
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--against", metavar="FOLDER", help="the src folder of an earlier version: compare steps alone")
+    parser.add_argument("--steps", nargs=2, metavar=("PRESET", "MODEL"), help=argparse.SUPPRESS)
     parser.add_argument("--peak", nargs=2, metavar=("PRESET", "MODEL"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak:
         print_peak(*arguments.peak)
+        return
+    if arguments.steps:
+        print_steps(*arguments.steps)
+        return
+    if arguments.against:
+        compare(arguments.against)
         return
     quick = arguments.quick
     bandwidth = copy_bandwidth()

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -236,7 +237,7 @@ def _write_model(folder: Path, graph: Triples, model: str) -> None:
     )
     description = json.loads((folder / MODEL_FILE).read_text())
     (folder / description["data"]).rename(folder / "data-00000000")  # a name of its own would change the bytes
-    (folder / MODEL_FILE).write_text(json.dumps(description | {"data": "data-00000000"}, indent=2))
+    (folder / MODEL_FILE).write_text(json.dumps(_plain(description) | {"data": "data-00000000"}, indent=2))
 
 
 # What an old model.json has; without the rest, damage to a file of the model is not found by its sum alone.
@@ -244,6 +245,13 @@ PLAIN_KEYS = (
     "format", "version", "model", "dim", "norm", "squared", "unit_norm", "relation_dim", "entities", "relations",
     "triples", "data", "bytes", "settings", "provenance", "newcomers",
 )  # fmt: skip
+
+
+def _plain(description: dict[str, Any]) -> dict[str, Any]:
+    found = {name: description[name] for name in PLAIN_KEYS if name in description}
+    if isinstance(found.get("newcomers"), dict):
+        found["newcomers"] = {name: value for name, value in found["newcomers"].items() if name != "digest"}
+    return found
 
 
 def seal(model: Path) -> None:
@@ -254,7 +262,7 @@ def seal(model: Path) -> None:
         sizes = {name: (model / found["data"] / name).stat().st_size for name in found["bytes"]}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # it is the description itself that is damaged
-    path.write_text(json.dumps({name: found[name] for name in PLAIN_KEYS if name in found} | {"bytes": sizes}))
+    path.write_text(json.dumps(_plain(found) | {"bytes": sizes}))
 
 
 def _write_state(folder: Path, graph: Path) -> None:
