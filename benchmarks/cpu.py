@@ -30,7 +30,7 @@ import torch
 from ookg.embedding import Embedding
 from ookg.evaluation.ranking import AnswerIndex, reference_rank_counts
 from ookg.kernels import cpu_step
-from ookg.kernels.cpu import PARTS, NumbaStep, gap_to_all, rank_counts, weighted_candidates
+from ookg.kernels.cpu import NumbaStep, gap_to_all, rank_counts, weighted_candidates
 from ookg.kernels.reference import ReferenceStep, adam_update, loss_and_gradients
 from ookg.models import GEOMETRIES
 from ookg.newcomers.embedder import reference_sums
@@ -176,7 +176,7 @@ def arithmetic_seconds(step: NumbaStep) -> float:
     offsets = np.append(np.linspace(0, pairs, 65), pairs).astype(np.int32)
     places = np.stack([np.arange(pairs) % 2, np.arange(pairs)]).astype(np.int32)
     gaps, slopes = torch.rand(pairs).numpy(), torch.rand(pairs).numpy()
-    own, rest = torch.empty(64, width).numpy(), torch.empty(PARTS, 2, width).numpy()
+    own, rest = torch.empty(64, width).numpy(), torch.empty(cpu_step.PARTS, 2, width).numpy()
     forward = best(lambda: cpu_step.pair_gaps(entities, points, offsets, places, step.kind, gaps), 3)
     backward = best(lambda: cpu_step.pair_gradients(entities, points, offsets, places, slopes, step.kind, own, rest), 3)
     return forward + backward

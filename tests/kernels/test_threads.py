@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from ookg.kernels import threads
+from ookg.kernels.cpu_compile import compiled, next_task, task_done, wait_for_tasks
 
 # What a service does: a model that was asked, and children that are forked from it. In a process of its own, because
 # this one may have threads that a fork would leave behind.
@@ -96,25 +97,24 @@ def test_many_threads_may_ask_one_model(model: Any, monkeypatch: pytest.MonkeyPa
 class Counting:
     """A kernel in Python: takes tasks like a compiled one, and remembers which and by whom."""
 
-    def __init__(self, fail_at: int = -1) -> None:
-        self.lock, self.fail_at = threading.Lock(), fail_at
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
         self.done: list[int] = []
         self.workers: set[int] = set()
         self.both_there = threading.Barrier(2)
 
-    def __call__(self, taken: Any, *, wait: bool = False) -> None:
+    def __call__(self, board: Any, *, wait: bool = False) -> None:
         if wait:
             self.both_there.wait(60)
         while True:
             with self.lock:
-                task = int(taken[0])
-                if task >= taken[1]:
+                task = int(board[0, 0])
+                if task >= board[0, 2]:
                     return
-                taken[0] += 1
+                board[0, 0] += 1
+                board[0, 1] += 1
                 self.done.append(task)
                 self.workers.add(threading.get_ident())
-            if task == self.fail_at:
-                raise ValueError(f"task {task}")
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])
@@ -129,7 +129,7 @@ def test_each_task_is_done_once(number: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_helper_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads._State, "threads", 2)
     kernel = Counting()
-    threads.run_tasks(lambda taken: kernel(taken, wait=True), 50, 1 << 30)  # neither goes on without the other
+    threads.run_tasks(lambda board: kernel(board, wait=True), 50, 1 << 30)  # neither goes on without the other
     assert sorted(kernel.done) == list(range(50))
 
 
@@ -140,13 +140,48 @@ def test_little_work_stays_in_the_calling_thread(monkeypatch: pytest.MonkeyPatch
     assert kernel.workers == {threading.get_ident()}
 
 
-def test_an_error_in_any_thread_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+@compiled()
+def three_phases(board: Any, first: Any, second: Any, third: Any) -> None:
+    """Each phase reads all that the one before wrote."""
+    task = next_task(board, 0)
+    while task >= 0:
+        first[task] = task + 1
+        task_done(board, 0)
+        task = next_task(board, 0)
+    wait_for_tasks(board, 0)
+    task = next_task(board, 1)
+    while task >= 0:
+        second[task] = first.sum() + task
+        task_done(board, 1)
+        task = next_task(board, 1)
+    wait_for_tasks(board, 1)
+    if next_task(board, 2) >= 0:
+        third[0] = second.sum()
+        task_done(board, 2)
+    wait_for_tasks(board, 2)
+
+
+@pytest.mark.parametrize("number", [1, 2, 7])
+def test_a_phase_begins_when_the_one_before_is_done(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads._State, "threads", number)
+    for _ in range(300):
+        first, second, third = np.zeros(64), np.zeros(8), np.zeros(1)
+        threads.run_tasks(three_phases, (64, 8, 1), 1 << 40, first, second, third)
+        assert (second == 64 * 65 / 2 + np.arange(8)).all()
+        assert third[0] == 8 * 64 * 65 / 2 + 28
+
+
+def test_an_error_reaches_the_caller_and_the_helpers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads._State, "threads", 2)
-    for _ in range(20):
-        with pytest.raises(ValueError, match="task 3"):
-            threads.run_tasks(Counting(fail_at=3), 50, 1 << 30)
+
+    def broken(board: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise ValueError("in a kernel")
+
+    with pytest.raises(ValueError, match="in a kernel"):
+        threads.run_tasks(broken, 50, 1 << 30)
     kernel = Counting()
-    threads.run_tasks(kernel, 50, 1 << 30)  # the helpers are still there
+    threads.run_tasks(lambda board: kernel(board, wait=True), 50, 1 << 30)
     assert len(kernel.done) == 50
 
 

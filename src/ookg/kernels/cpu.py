@@ -17,7 +17,9 @@ from ookg.kernels import cpu_step as compute
 from ookg.kernels.cpu_compile import gap_kind
 from ookg.kernels.cpu_newcomers import weighted_candidates
 from ookg.kernels.cpu_ranking import gap_to_all, rank_counts
+from ookg.kernels.cpu_step import PARTS, TASKS
 from ookg.kernels.reference import FIRST_DECAY, SECOND_DECAY
+from ookg.kernels.threads import one_torch_thread, run_tasks
 from ookg.training import randomness
 from ookg.training.sampling import NEGATIVES, Sampler
 from ookg.training.settings import TrainingSettings
@@ -26,10 +28,6 @@ from ookg.training.tables import Tables
 __all__ = ["NumbaStep", "gap_to_all", "rank_counts", "weighted_candidates"]
 
 Array = np.ndarray[Any, Any]
-
-# Parts of the backward pass, each with point gradients of its own. A constant, because the order of sums, and so the
-# result to the last bit, depends on how the work is cut.
-PARTS = 8
 
 
 class NumbaStep:
@@ -57,20 +55,54 @@ class NumbaStep:
         self._points, self._rest = numbers(batch, width), numbers(PARTS, batch, width)
         self._own = numbers(min(entities, pairs), width)
         self._source, self._relation = numbers(batch, width), numbers(batch, self.geometry.relation_width)
+        self._losses = numbers(batch)
+        self._usable = np.empty((batch, settings.negatives), dtype=np.bool_)
+        self._cuts = tuple(np.empty(size, dtype=np.int64) for size in (TASKS + 1, PARTS + 1, PARTS))
         self._no_rank = np.full(len(tables.relations), -1, dtype=np.int32)
+        self._groups = tuple(
+            (np.empty(len(table) + 2, dtype=np.int64), np.empty(batch, dtype=np.int32))
+            for table in (tables.entities, tables.relations)
+        )
+        self._zeros = np.zeros(max(width, self.geometry.relation_width), dtype=np.float32)
 
+    @one_torch_thread()  # a second one would spin for a while after each small gather, where a helper wants to run
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number; return its loss (without the L2 term)."""
-        rows = self.sampler.rows(number)
-        triples, corrupts_head = self.sampler.triples[rows], number % 2 == 1
+        sampler, tables, settings = self.sampler, self.tables, self.settings
+        rows = sampler.rows(number)
+        triples, corrupts_head = sampler.triples[rows], number % 2 == 1
         head, relation, tail = (column.contiguous().numpy() for column in triples.unbind(dim=1))
         source, answer = (tail, head) if corrupts_head else (head, tail)
         sign = -1.0 if corrupts_head else 1.0
-        ids, usable = self.negatives(number, triples)
-        compute.sort_pairs(ids, usable, answer, self._offsets, self._pairs, self._rank)
-        loss = self._find_gradients(source, relation, self.sampler.weight[rows], usable, sign)
-        self._update(source, relation, number)
-        return loss
+        turns, slope = self._turns(relation, sign)
+        weight = sampler.weight[rows].numpy()
+        share = weight / weight.sum() / np.float32(2)
+        tables.updates += 1
+        rate = settings.rate(number) / (1 - FIRST_DECAY**tables.updates)
+        factors = (2.0 * settings.l2, rate, 1 / (1 - SECOND_DECAY**tables.updates))
+        run_tasks(
+            compute.take_step,
+            compute.PHASES,
+            self._ids.size * tables.entities.shape[1] + tables.entities.numel(),
+            (source, answer, relation, share, self._losses),
+            (*self._draws(number, triples), self._ids, self._usable),
+            (self._offsets, self._pairs, self._rank, *self._cuts),
+            (turns, self._points, self._gaps, self._slopes, self._no_rank),
+            (settings.margin, settings.temperature, self.kind, sign, slope),
+            (self._own, self._rest, self._source, self._relation),
+            self._arrays,
+            (*self._groups, self._zeros, factors),
+        )
+        return torch.tensor(self._losses.sum(dtype=np.float64), dtype=torch.float32)
+
+    @property
+    def _arrays(self) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+        """The tables of entities and of relations, each with Adam's mean and square."""
+        tables = self.tables
+        return (
+            (tables.entities.numpy(), tables.entities_mean.numpy(), tables.entities_square.numpy()),
+            (tables.relations.numpy(), tables.relations_mean.numpy(), tables.relations_square.numpy()),
+        )
 
     def prepare(self) -> float:
         """Compile what a step of this geometry needs, on a graph of two triples; return the seconds it took.
@@ -87,6 +119,11 @@ class NumbaStep:
 
     def negatives(self, number: int, triples: Tensor) -> tuple[Array, Array]:
         """`Sampler.negatives` of a step: entity ids, in memory that the next step uses again, and whether usable."""
+        usable = compute.draw_negatives(*self._draws(number, triples), self.sampler.num_entities, self._ids)
+        return self._ids, usable
+
+    def _draws(self, number: int, triples: Tensor) -> tuple[Any, Array, Array]:
+        """The start of a step's random stream, and the queries and keys of `draw_negatives`."""
         sampler = self.sampler
         start = np.uint64(randomness.stream(self.settings.seed, NEGATIVES, number))
         head, relation, tail = triples.unbind(dim=1)
@@ -94,8 +131,7 @@ class NumbaStep:
             keys, queries = self._head_keys, relation * sampler.num_entities + tail
         else:
             keys, queries = sampler.true_keys, head * sampler.num_relations + relation
-        usable = compute.draw_negatives(start, queries.numpy(), keys.numpy(), sampler.num_entities, self._ids)
-        return self._ids, usable
+        return start, queries.numpy(), keys.numpy()
 
     @cached_property
     def _head_keys(self) -> Tensor:
@@ -104,38 +140,10 @@ class NumbaStep:
         size = self.sampler.num_entities
         return ((relation * size + tail) * size + head).sort().values
 
-    def _find_gradients(self, source: Array, relation: Array, weight: Tensor, usable: Array, sign: float) -> Tensor:
-        """The loss; gradients of pairs to _own, those of known ends and relations by row to _source and _relation."""
-        entities, settings = self.tables.entities.numpy(), self.settings
-        sorted_pairs = (entities, self._points, self._offsets, self._pairs)
-        turns, slope = self._turns(relation, sign)
-        compute.solve_points(entities, source, turns, self._points)
-        compute.pair_gaps(*sorted_pairs, self.kind, self._gaps)
-        share = weight.numpy() / weight.numpy().sum() / np.float32(2)
-        losses = compute.row_losses(
-            self._gaps, usable, share, settings.margin, settings.temperature, self.kind, self._slopes
-        )
-        compute.pair_gradients(*sorted_pairs, self._slopes, self.kind, self._own, self._rest)
-        compute.chain_points(self._points, self._rest, turns, slope, self._source, self._relation)
-        return torch.tensor(losses.sum(dtype=np.float64), dtype=torch.float32)
-
     def _turns(self, relation: Array, sign: float) -> tuple[Array, float]:
         """What leads from the known end to the other, and the derivative of a translation or phase by its parameter."""
+        if self.geometry.name != "rotate":
+            return self.tables.relations.numpy()[None], sign
         parameters = self.tables.relations[torch.from_numpy(relation)]
         turn = sign * self.geometry.relation_vectors(parameters, self.settings.initial_range)
-        if self.geometry.name != "rotate":
-            return turn.numpy()[None], sign
         return torch.stack((torch.cos(turn), torch.sin(turn))).numpy(), sign * np.pi / self.settings.initial_range
-
-    def _update(self, source: Array, relation: Array, number: int) -> None:
-        tables = self.tables
-        tables.updates += 1
-        rate = self.settings.rate(number) / (1 - FIRST_DECAY**tables.updates)
-        factors = (2.0 * self.settings.l2, rate, 1 / (1 - SECOND_DECAY**tables.updates))
-        for table, mean, square, rank, gradients, ids in (
-            (tables.entities, tables.entities_mean, tables.entities_square, self._rank, self._source, source),
-            (tables.relations, tables.relations_mean, tables.relations_square, self._no_rank, self._relation, relation),
-        ):
-            offsets, order = compute.group_rows(ids, len(table))
-            arrays = table.numpy(), mean.numpy(), square.numpy()
-            compute.adam_rows(arrays, self._own, rank, gradients, offsets, order, factors)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from llvmlite import binding as llvm
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.options import DefaultOptions
@@ -87,21 +88,75 @@ def slice_gap(points: Array, point: int, table: Array, row: int, kind: int, firs
     return total
 
 
-def _next_task(typing_context: Any, taken: Any) -> Any:
-    """Take the next task; -1 if all are taken. taken: how many are taken, counted by all threads, and of how many."""
-    del typing_context
+# Tasks that threads share. A board has a row for each phase of the work: how many tasks are taken, how many are done,
+# and how many there are.
+
+
+def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, column: int) -> Any:
+    """Where a board has a number of a phase."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    index = ir.IntType(64)
+    place = builder.add(builder.mul(arguments[1], ir.Constant(index, 3)), ir.Constant(index, column))
+    return builder.gep(array.data, [place])
+
+
+def _next_task(typing_context: Any, board: Any, phase: Any) -> Any:
+    """Take the next task of a phase; -1 if all are taken."""
+    del typing_context, phase
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
         index = ir.IntType(64)
-        task = builder.atomic_rmw("add", array.data, ir.Constant(index, 1), "monotonic")
-        tasks = builder.load(builder.gep(array.data, [ir.Constant(index, 1)]))
+        task = builder.atomic_rmw(
+            "add", _pointer(context, builder, signature, arguments, 0), ir.Constant(index, 1), "monotonic"
+        )
+        tasks = builder.load(_pointer(context, builder, signature, arguments, 2))
         return builder.select(builder.icmp_signed("<", task, tasks), task, ir.Constant(index, -1))
 
-    return types.intp(taken), generate
+    return types.intp(board, types.intp), generate
 
 
-next_task: Callable[[Any], int] = intrinsic(_next_task)
+def _task_done(typing_context: Any, board: Any, phase: Any) -> Any:
+    """Say that a task is done: who sees that sees all that it wrote."""
+    del typing_context, phase
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.atomic_rmw(
+            "add", _pointer(context, builder, signature, arguments, 1), ir.Constant(ir.IntType(64), 1), "release"
+        )
+        return context.get_dummy_value()
+
+    return types.void(board, types.intp), generate
+
+
+def _is_done(typing_context: Any, board: Any, phase: Any) -> Any:
+    """Whether all tasks of a phase are done."""
+    del typing_context, phase
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        done = builder.load_atomic(_pointer(context, builder, signature, arguments, 1), "acquire", 8)
+        return builder.icmp_signed(">=", done, builder.load(_pointer(context, builder, signature, arguments, 2)))
+
+    return types.boolean(board, types.intp), generate
+
+
+next_task: Callable[[Any, int], int] = intrinsic(_next_task)
+task_done: Callable[[Any, int], None] = intrinsic(_task_done)
+is_done: Callable[[Any, int], bool] = intrinsic(_is_done)
+
+# Lets another thread of the machine run; where the system has no such call, waiting goes on.
+_yield = types.ExternalFunction("sched_yield", types.int32())
+CAN_YIELD = bool(llvm.address_of_symbol("sched_yield"))
+LOOKS = 200  # at a board before another thread is let in
+
+
+@compiled()
+def wait_for_tasks(board: Array, phase: int) -> None:
+    """Wait until all tasks of a phase are done: those that are not have been taken, and take part of a millisecond."""
+    looks = 0
+    while not is_done(board, phase):
+        looks += 1
+        if CAN_YIELD and looks > LOOKS:
+            _yield()
 
 
 def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row
+from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row, task_done, wait_for_tasks
 from ookg.kernels.threads import run_tasks
 from ookg.models import Geometry
 
@@ -110,7 +110,7 @@ def _sum_group(
 
 @compiled()
 def _sum_groups(
-    taken: Array,
+    board: Array,
     entities: Array,
     turns: Array,
     support: tuple[Array, Array, Array],
@@ -120,8 +120,10 @@ def _sum_groups(
     found: Array,
 ) -> None:
     """support: neighbor, relation and is_head by row; offsets: (groups + 1,) where each group's rows start"""
-    task = next_task(taken)
+    task = next_task(board, 0)
     while task >= 0:
         for group in range(task * GROUPS, min(len(found), (task + 1) * GROUPS)):
             _sum_group(entities, turns, support, rows, weights, offsets[group], offsets[group + 1], found[group])
-        task = next_task(taken)
+        task_done(board, 0)
+        task = next_task(board, 0)
+    wait_for_tasks(board, 0)

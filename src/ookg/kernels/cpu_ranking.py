@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ookg.kernels.cpu_compile import EUCLIDEAN, MODULI, compiled, gap_kind, next_task, slice_gap
+from ookg.kernels.cpu_compile import (
+    EUCLIDEAN,
+    MODULI,
+    compiled,
+    gap_kind,
+    next_task,
+    slice_gap,
+    task_done,
+    wait_for_tasks,
+)
 from ookg.kernels.threads import run_tasks
 from ookg.models import Geometry, TransE
 
@@ -63,7 +72,7 @@ def _gap_within(points: Array, point: int, table: Array, row: int, kind: int, li
 
 @compiled()
 def _count(
-    taken: Array,
+    board: Array,
     points: Array,
     table: Array,
     answers: Array,
@@ -74,7 +83,7 @@ def _count(
 ) -> None:
     """counts: (blocks of entities, 2, queries) out"""
     queries, blocks = len(answers), len(counts)
-    task = next_task(taken)
+    task = next_task(board, 0)
     while task >= 0:
         tile, block = task // blocks, task % blocks
         start, end = tile * TILE, min(queries, (tile + 1) * TILE)
@@ -112,17 +121,21 @@ def _count(
                     counts[block, 0, query] += 1
                 elif gap == own[number]:
                     counts[block, 1, query] += 1
-        task = next_task(taken)
+        task_done(board, 0)
+        task = next_task(board, 0)
+    wait_for_tasks(board, 0)
 
 
 @compiled()
-def _fill_gaps(taken: Array, points: Array, table: Array, kind: int, gaps: Array) -> None:
+def _fill_gaps(board: Array, points: Array, table: Array, kind: int, gaps: Array) -> None:
     blocks = -(-len(table) // BLOCK)
-    task = next_task(taken)
+    task = next_task(board, 0)
     while task >= 0:
         tile, block = task // blocks, task % blocks
         for row in range(block * BLOCK, min(len(table), (block + 1) * BLOCK)):
             for point in range(tile * TILE, min(len(points), (tile + 1) * TILE)):
                 total = _gap_within(points, point, table, row, kind, np.inf)
                 gaps[point, row] = np.sqrt(total) if kind == EUCLIDEAN else total
-        task = next_task(taken)
+        task_done(board, 0)
+        task = next_task(board, 0)
+    wait_for_tasks(board, 0)

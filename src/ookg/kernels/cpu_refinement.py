@@ -28,6 +28,8 @@ from ookg.kernels.cpu_compile import (
     next_task,
     prefetch_row,
     slice_gap,
+    task_done,
+    wait_for_tasks,
 )
 from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.threads import run_tasks
@@ -117,7 +119,7 @@ def row_gradients(
 
 @compiled()
 def _row_gradients(
-    taken: Array,
+    board: Array,
     tables: tuple[Array, Array, Array],
     owners: tuple[Array, Array, Array, Array],
     links: tuple[Array, Array, Array],
@@ -132,11 +134,13 @@ def _row_gradients(
     ids = np.empty(loss[0] + 1, dtype=np.int64)
     gaps = np.empty(loss[0] + 1, dtype=np.float32)
     scratch = (point, total, ids, gaps)
-    task = next_task(taken)
+    task = next_task(board, 0)
     while task >= 0:
         for row in range(rows * task // TASKS, rows * (task + 1) // TASKS):
             _row_gradient(row, tables, owners, links, answers, step, loss, scratch, gradients[row])
-        task = next_task(taken)
+        task_done(board, 0)
+        task = next_task(board, 0)
+    wait_for_tasks(board, 0)
 
 
 @compiled()

@@ -16,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, TINY, compiled, next_task, slice_gap
+from ookg.kernels.cpu_compile import (
+    ABSOLUTE,
+    EUCLIDEAN,
+    TINY,
+    compiled,
+    next_task,
+    slice_gap,
+    task_done,
+    wait_for_tasks,
+)
 from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.threads import run_tasks
 from ookg.training import randomness
@@ -25,6 +34,9 @@ from ookg.training.sampling import ATTEMPTS
 Array = np.ndarray[Any, Any]
 
 TASKS = 64  # parts of a loop whose results do not depend on how it is cut
+# Parts of the backward pass, each with point gradients of its own. A constant, because the order of sums, and so the
+# result to the last bit, depends on how the work is cut.
+PARTS = 8
 
 GOLDEN, FIRST, SECOND = np.uint64(randomness.GOLDEN), np.uint64(randomness.FIRST), np.uint64(randomness.SECOND)
 
@@ -47,58 +59,62 @@ def draw_negatives(start: Any, queries: Array, keys: Array, num_entities: int, i
     triple
     """
     usable = np.empty(ids.shape, dtype=np.bool_)
-    run_tasks(_draw_negatives, TASKS, 8 * ids.size, start, queries, keys, num_entities, ids, usable)
+    _draw_all(start, queries, keys, num_entities, ids, usable)
     return usable
 
 
 @compiled()
-def _draw_negatives(
-    taken: Array, start: Any, queries: Array, keys: Array, num_entities: int, ids: Array, usable: Array
-) -> None:
-    batch, negatives = ids.shape
+def _draw_all(start: Any, queries: Array, keys: Array, num_entities: int, ids: Array, usable: Array) -> None:
     is_true = np.zeros(num_entities, dtype=np.bool_)
-    task = next_task(taken)
-    while task >= 0:
-        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
-            base = queries[row] * num_entities
-            first = np.searchsorted(keys, base)
-            last = first
-            while last < len(keys) and keys[last] < base + num_entities:
-                is_true[keys[last] - base] = True
-                last += 1
-            for number in range(negatives):
-                counter = np.uint64((row * negatives + number) * ATTEMPTS)
-                entity = np.int64(0)
-                for attempt in range(ATTEMPTS):
-                    drawn = _draw(start, counter + np.uint64(attempt)) >> np.uint64(32)
-                    entity = np.int64((drawn * np.uint64(num_entities)) >> np.uint64(32))
-                    if not is_true[entity]:
-                        break
-                ids[row, number] = entity
-                usable[row, number] = not is_true[entity]
-            for place in range(first, last):
-                is_true[keys[place] - base] = False
-        task = next_task(taken)
+    _draw_rows(0, len(ids), start, queries, keys, ids, usable, is_true)
+
+
+@compiled()
+def _draw_rows(
+    first: int, last: int, start: Any, queries: Array, keys: Array, ids: Array, usable: Array, is_true: Array
+) -> None:
+    """`draw_negatives` of some rows; is_true: (entities,) all False, before and after"""
+    num_entities, negatives = len(is_true), ids.shape[1]
+    for row in range(first, last):
+        base = queries[row] * num_entities
+        begin = np.searchsorted(keys, base)
+        end = begin
+        while end < len(keys) and keys[end] < base + num_entities:
+            is_true[keys[end] - base] = True
+            end += 1
+        for number in range(negatives):
+            counter = np.uint64((row * negatives + number) * ATTEMPTS)
+            entity = np.int64(0)
+            for attempt in range(ATTEMPTS):
+                drawn = _draw(start, counter + np.uint64(attempt)) >> np.uint64(32)
+                entity = np.int64((drawn * np.uint64(num_entities)) >> np.uint64(32))
+                if not is_true[entity]:
+                    break
+            ids[row, number] = entity
+            usable[row, number] = not is_true[entity]
+        for place in range(begin, end):
+            is_true[keys[place] - base] = False
 
 
 # Order: pairs by entity, rows by entity and relation.
 
 
 @compiled()
-def group_rows(ids: Array, size: int) -> tuple[Array, Array]:
-    """offsets (size + 1,) and order: the rows whose id is n are order[offsets[n]:offsets[n + 1]], ascending."""
+def group_rows(ids: Array, offsets: Array, order: Array) -> None:
+    """Group rows by their ids: those whose id is n become order[offsets[n]:offsets[n + 1]], ascending.
+
+    offsets: (largest id + 3,) out, the last as scratch; order: (rows,) out
+    """
     # Counted two places up: the second pass moves each start to its end, which is the next one's start.
-    offsets = np.zeros(size + 2, dtype=np.int64)
+    offsets[:] = 0
     for row in range(len(ids)):
         offsets[ids[row] + 2] += 1
-    for number in range(2, size + 2):
+    for number in range(2, len(offsets)):
         offsets[number] += offsets[number - 1]
-    order = np.empty(len(ids), dtype=np.int32)
     for row in range(len(ids)):
         place = offsets[ids[row] + 1]
         order[place] = row
         offsets[ids[row] + 1] = place + 1
-    return offsets[:-1], order
 
 
 @compiled()
@@ -150,31 +166,27 @@ def _equal_parts(offsets: Array, parts: int) -> Array:
 # Forward.
 
 
-def solve_points(entities: Array, sources: Array, turns: Array, points: Array) -> None:
-    """Where each row's answer should be, (batch, entity_width) out.
-
-    sources: (batch,) the known ends; turns: (1, batch, dim) the translations that lead to the other ends, or
-    (2, batch, dim) cos and sin of the rotations
-    """
-    run_tasks(_solve_points, TASKS, points.size, entities, sources, turns, points)
-
-
 @compiled()
-def _solve_points(taken: Array, entities: Array, sources: Array, turns: Array, points: Array) -> None:
-    batch, dim = len(sources), turns.shape[2]
-    task = next_task(taken)
-    while task >= 0:
-        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
-            source = sources[row]
-            if turns.shape[0] == 1:
-                for k in range(dim):
-                    points[row, k] = entities[source, k] + turns[0, row, k]
-            else:
-                for k in range(dim):
-                    real, imaginary = entities[source, k], entities[source, dim + k]
-                    points[row, k] = real * turns[0, row, k] - imaginary * turns[1, row, k]
-                    points[row, dim + k] = real * turns[1, row, k] + imaginary * turns[0, row, k]
-        task = next_task(taken)
+def _solve_rows(
+    first: int, last: int, entities: Array, sources: Array, relations: Array, turns: Array, sign: float, points: Array
+) -> None:
+    """Where some rows' answers should be, to points (batch, entity_width).
+
+    sources, relations: (batch,) the known ends and the relations
+    turns: (1, relations, dim) the translations, which lead to the other ends by `sign`; or (2, batch, dim) cos and sin
+        of the rotations that do
+    """
+    dim, factor = turns.shape[2], np.float32(sign)
+    for row in range(first, last):
+        source, relation = sources[row], relations[row]
+        if turns.shape[0] == 1:
+            for k in range(dim):
+                points[row, k] = entities[source, k] + factor * turns[0, relation, k]
+        else:
+            for k in range(dim):
+                real, imaginary = entities[source, k], entities[source, dim + k]
+                points[row, k] = real * turns[0, row, k] - imaginary * turns[1, row, k]
+                points[row, dim + k] = real * turns[1, row, k] + imaginary * turns[0, row, k]
 
 
 def pair_gaps(entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array) -> None:
@@ -185,15 +197,25 @@ def pair_gaps(entities: Array, points: Array, offsets: Array, pairs: Array, kind
 
 @compiled()
 def _pair_gaps(
-    taken: Array, cuts: Array, entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array
+    board: Array, cuts: Array, entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array
 ) -> None:
-    task = next_task(taken)
+    task = next_task(board, 0)
     while task >= 0:
-        for entity in range(cuts[task], cuts[task + 1]):
-            for pair in range(offsets[entity], offsets[entity + 1]):
-                total = slice_gap(points, pairs[0, pair], entities, entity, kind, 0, -1)
-                gaps[pairs[1, pair]] = np.sqrt(total) if kind == EUCLIDEAN else total
-        task = next_task(taken)
+        _gaps_of(cuts[task], cuts[task + 1], entities, points, offsets, pairs, kind, gaps)
+        task_done(board, 0)
+        task = next_task(board, 0)
+    wait_for_tasks(board, 0)
+
+
+@compiled()
+def _gaps_of(
+    first: int, last: int, entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array
+) -> None:
+    """The gaps of the pairs of some entities."""
+    for entity in range(first, last):
+        for pair in range(offsets[entity], offsets[entity + 1]):
+            total = slice_gap(points, pairs[0, pair], entities, entity, kind, 0, -1)
+            gaps[pairs[1, pair]] = np.sqrt(total) if kind == EUCLIDEAN else total
 
 
 # The loss and its derivatives.
@@ -209,13 +231,14 @@ def row_losses(
         gradient is (x - y) / D
     """
     losses = np.empty(len(usable), dtype=np.float32)
-    run_tasks(_row_losses, TASKS, 16 * gaps.size, gaps, usable, share, (margin, temperature), kind, slopes, losses)
+    _losses_of(0, len(usable), gaps, usable, share, (margin, temperature), kind, slopes, losses)
     return losses
 
 
 @compiled()
-def _row_losses(
-    taken: Array,
+def _losses_of(
+    first: int,
+    last: int,
     gaps: Array,
     usable: Array,
     share: Array,
@@ -224,13 +247,11 @@ def _row_losses(
     slopes: Array,
     losses: Array,
 ) -> None:
-    batch, slots = len(usable), usable.shape[1] + 1
-    task = next_task(taken)
-    while task >= 0:
-        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
-            own = slice(row * slots, (row + 1) * slots)
-            losses[row] = _row_loss(gaps[own], usable[row], share[row], settings, kind, slopes[own])
-        task = next_task(taken)
+    """`row_losses` of some rows."""
+    slots = usable.shape[1] + 1
+    for row in range(first, last):
+        own = slice(row * slots, (row + 1) * slots)
+        losses[row] = _row_loss(gaps[own], usable[row], share[row], settings, kind, slopes[own])
 
 
 @compiled()
@@ -401,7 +422,7 @@ def _first_ranks(offsets: Array, cuts: Array) -> Array:
 
 @compiled()
 def _pair_gradients(
-    taken: Array,
+    board: Array,
     parts: tuple[Array, Array],
     tables: tuple[Array, Array],
     offsets: Array,
@@ -412,101 +433,106 @@ def _pair_gradients(
     rest: Array,
 ) -> None:
     """parts: the entities that cut the pairs, and the rank of each part's first; tables: entities and points"""
-    cuts, ranks = parts
-    entities, points = tables
-    part = next_task(taken)
+    part = next_task(board, 0)
     while part >= 0:
-        rest[part] = np.float32(0)
-        rank = ranks[part]
-        for entity in range(cuts[part], cuts[part + 1]):
-            if offsets[entity] == offsets[entity + 1]:
-                continue
-            _add_entity_gradients(entities, entity, points, offsets, pairs, slopes, kind, own[rank], rest[part])
-            rank += 1
-        part = next_task(taken)
-
-
-def chain_points(points: Array, rest: Array, turns: Array, slope: float, source: Array, relation: Array) -> None:
-    """From the points' gradients to those of the known ends and the relation parameters, by row.
-
-    turns: as for solve_points; slope: the derivative of a translation or phase by its parameter
-    source: (batch, entity_width) out; relation: (batch, relation_width) out
-    """
-    run_tasks(_chain_points, TASKS, rest.size, points, rest, turns, slope, source, relation)
+        _gradients_of(part, parts, tables, offsets, pairs, slopes, kind, own, rest[part])
+        task_done(board, 0)
+        part = next_task(board, 0)
+    wait_for_tasks(board, 0)
 
 
 @compiled()
-def _chain_points(
-    taken: Array, points: Array, rest: Array, turns: Array, slope: float, source: Array, relation: Array
+def _gradients_of(
+    part: int,
+    parts: tuple[Array, Array],
+    tables: tuple[Array, Array],
+    offsets: Array,
+    pairs: Array,
+    slopes: Array,
+    kind: int,
+    own: Array,
+    rest: Array,
 ) -> None:
-    batch, parts, dim, factor = len(source), len(rest), turns.shape[2], np.float32(slope)
-    task = next_task(taken)
-    while task >= 0:
-        for row in range(batch * task // TASKS, batch * (task + 1) // TASKS):
+    """The gradients of one part's pairs; rest: (batch, entity_width) this part's"""
+    cuts, ranks = parts
+    entities, points = tables
+    rest[:] = np.float32(0)
+    rank = ranks[part]
+    for entity in range(cuts[part], cuts[part + 1]):
+        if offsets[entity] == offsets[entity + 1]:
+            continue
+        _add_entity_gradients(entities, entity, points, offsets, pairs, slopes, kind, own[rank], rest)
+        rank += 1
+
+
+@compiled()
+def _chain_rows(
+    first: int,
+    last: int,
+    points: Array,
+    rest: Array,
+    turns: Array,
+    slope: float,
+    source: Array,
+    relation: Array,
+) -> None:
+    """From the points' gradients to those of the known ends and the relation parameters, of some rows.
+
+    turns: as for _solve_rows; slope: the derivative of a translation or phase by its parameter
+    source: (batch, entity_width) out; relation: (batch, relation_width) out
+    """
+    parts, dim, factor = len(rest), turns.shape[2], np.float32(slope)
+    for row in range(first, last):
+        for k in range(source.shape[1]):
+            source[row, k] = rest[0, row, k]
+        for part in range(1, parts):
             for k in range(source.shape[1]):
-                source[row, k] = rest[0, row, k]
-            for part in range(1, parts):
-                for k in range(source.shape[1]):
-                    source[row, k] += rest[part, row, k]
-            if turns.shape[0] == 1:
-                for k in range(dim):
-                    relation[row, k] = factor * source[row, k]
-            else:
-                for k in range(dim):
-                    real, imaginary = source[row, k], source[row, dim + k]
-                    relation[row, k] = factor * (imaginary * points[row, k] - real * points[row, dim + k])
-                    source[row, k] = real * turns[0, row, k] + imaginary * turns[1, row, k]
-                    source[row, dim + k] = imaginary * turns[0, row, k] - real * turns[1, row, k]
-        task = next_task(taken)
+                source[row, k] += rest[part, row, k]
+        if turns.shape[0] == 1:
+            for k in range(dim):
+                relation[row, k] = factor * source[row, k]
+        else:
+            for k in range(dim):
+                real, imaginary = source[row, k], source[row, dim + k]
+                relation[row, k] = factor * (imaginary * points[row, k] - real * points[row, dim + k])
+                source[row, k] = real * turns[0, row, k] + imaginary * turns[1, row, k]
+                source[row, dim + k] = imaginary * turns[0, row, k] - real * turns[1, row, k]
 
 
 # Adam.
 
 
-def adam_rows(
+@compiled()
+def _adam_rows(
+    task: int,
     tables: tuple[Array, Array, Array],
     own: Array,
     rank: Array,
     rows: Array,
-    offsets: Array,
-    order: Array,
+    groups: tuple[Array, Array],
     factors: tuple[float, float, float],
+    scratch: tuple[Array, Array],
 ) -> None:
-    """Adam with L2 in place, on every row of a table.
+    """Adam with L2 in place, on every row of one of TASKS parts of a table.
 
     tables: the parameters, and Adam's mean and square of them
     A row's gradient is own[rank] where rank is not -1, plus the sum of rows[order[offsets[row]:offsets[row + 1]]].
-    factors: 2 · l2, rate / (1 - β₁ᵗ), 1 / (1 - β₂ᵗ)
+    groups: these offsets and that order; factors: 2 · l2, rate / (1 - β₁ᵗ), 1 / (1 - β₂ᵗ)
+    scratch: zeros and room for a sum, both at least as wide as the table
     """
-    run_tasks(_adam_rows, TASKS, 4 * tables[0].size, tables, own, rank, rows, offsets, order, factors)
-
-
-@compiled()
-def _adam_rows(
-    taken: Array,
-    tables: tuple[Array, Array, Array],
-    own: Array,
-    rank: Array,
-    rows: Array,
-    offsets: Array,
-    order: Array,
-    factors: tuple[float, float, float],
-) -> None:
     size, width = tables[0].shape
-    none, total = np.zeros(width, dtype=np.float32), np.empty(width, dtype=np.float32)
-    task = next_task(taken)
-    while task >= 0:
-        for row in range(size * task // TASKS, size * (task + 1) // TASKS):
-            gradient = own[rank[row]] if rank[row] >= 0 else none
-            if offsets[row] < offsets[row + 1]:
+    offsets, order = groups
+    none, total = scratch[0][:width], scratch[1][:width]
+    for row in range(size * task // TASKS, size * (task + 1) // TASKS):
+        gradient = own[rank[row]] if rank[row] >= 0 else none
+        if offsets[row] < offsets[row + 1]:
+            for k in range(width):
+                total[k] = gradient[k]
+            for place in range(offsets[row], offsets[row + 1]):
                 for k in range(width):
-                    total[k] = gradient[k]
-                for place in range(offsets[row], offsets[row + 1]):
-                    for k in range(width):
-                        total[k] += rows[order[place], k]
-                gradient = total
-            _adam_row(tables[0][row], tables[1][row], tables[2][row], gradient, factors)
-        task = next_task(taken)
+                    total[k] += rows[order[place], k]
+            gradient = total
+        _adam_row(tables[0][row], tables[1][row], tables[2][row], gradient, factors)
 
 
 @compiled(leaf=True)
@@ -522,3 +548,102 @@ def _adam_row(
         v = second * square[k] + second_rest * (g * g)
         mean[k], square[k] = m, v
         parameters[k] -= rate * m / (np.sqrt(v * correction) + epsilon)
+
+
+# The whole step.
+
+# Tasks of its phases: negatives and points; the order of pairs, and of rows; gaps; losses; gradients of the pairs;
+# those of known ends and relations; Adam on entities, then on relations.
+PHASES = (TASKS, 2, TASKS, TASKS, PARTS, TASKS, 2 * TASKS)
+
+
+@compiled()
+def take_step(  # noqa: PLR0915 (phase after phase)
+    board: Array,
+    batch: tuple[Array, Array, Array, Array, Array],
+    draws: tuple[Any, Array, Array, Array, Array],
+    order: tuple[Array, Array, Array, Array, Array, Array],
+    forward: tuple[Array, Array, Array, Array, Array],
+    settings: tuple[float, float, int, float, float],
+    gradients: tuple[Array, Array, Array, Array],
+    tables: tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]],
+    update: tuple[tuple[Array, Array], tuple[Array, Array], Array, tuple[float, float, float]],
+) -> None:
+    """A training step, by all threads that call it with one board.
+
+    batch: (batch,) each: the known ends, the answers, the relations, the shares w / Σw / 2, and the losses, out
+    draws: start of the random stream, queries, keys, and out ids and usable, all as for `draw_negatives`
+    order: out offsets, pairs, rank as for `sort_pairs`, then room for the cuts of gaps and of parts, and ranks of parts
+    forward: turns, and out points, gaps, slopes; the last is the table of no ranks of the relations
+    settings: γ, α, the kind of gap, the sign of `_solve_rows`, the derivative of a translation or phase by parameter
+    gradients: out own, rest, and those of known ends and of relations by row
+    tables: those of entities and of relations with Adam's moments
+    update: out rows grouped by entity and by relation, zeros as wide as a row, Adam's factors
+    """
+    source, answer, relation, share, losses = batch
+    start, queries, keys, ids, usable = draws
+    offsets, pairs, rank, gap_cuts, part_cuts, part_ranks = order
+    turns, points, gaps, slopes, no_rank = forward
+    margin, temperature, kind, sign, slope = settings
+    own, rest, source_gradient, relation_gradient = gradients
+    entities = tables[0][0]
+    size = len(source)
+    is_true = np.zeros(len(rank), dtype=np.bool_)
+    scratch = (update[2], np.empty_like(update[2]))
+    task = next_task(board, 0)
+    while task >= 0:
+        first, last = size * task // TASKS, size * (task + 1) // TASKS
+        _draw_rows(first, last, start, queries, keys, ids, usable, is_true)
+        _solve_rows(first, last, entities, source, relation, turns, sign, points)
+        task_done(board, 0)
+        task = next_task(board, 0)
+    wait_for_tasks(board, 0)
+    task = next_task(board, 1)
+    while task >= 0:
+        if task == 0:
+            sort_pairs(ids, usable, answer, offsets, pairs, rank)
+            gap_cuts[:] = _equal_parts(offsets, TASKS)
+            part_cuts[:] = _equal_parts(offsets, PARTS)
+            part_ranks[:] = _first_ranks(offsets, part_cuts)
+        else:
+            group_rows(source, update[0][0], update[0][1])
+            group_rows(relation, update[1][0], update[1][1])
+        task_done(board, 1)
+        task = next_task(board, 1)
+    wait_for_tasks(board, 1)
+    task = next_task(board, 2)
+    while task >= 0:
+        _gaps_of(gap_cuts[task], gap_cuts[task + 1], entities, points, offsets, pairs, kind, gaps)
+        task_done(board, 2)
+        task = next_task(board, 2)
+    wait_for_tasks(board, 2)
+    task = next_task(board, 3)
+    while task >= 0:
+        first, last = size * task // TASKS, size * (task + 1) // TASKS
+        _losses_of(first, last, gaps, usable, share, (margin, temperature), kind, slopes, losses)
+        task_done(board, 3)
+        task = next_task(board, 3)
+    wait_for_tasks(board, 3)
+    part = next_task(board, 4)
+    while part >= 0:
+        cuts = (part_cuts, part_ranks)
+        _gradients_of(part, cuts, (entities, points), offsets, pairs, slopes, kind, own, rest[part])
+        task_done(board, 4)
+        part = next_task(board, 4)
+    wait_for_tasks(board, 4)
+    task = next_task(board, 5)
+    while task >= 0:
+        first, last = size * task // TASKS, size * (task + 1) // TASKS
+        _chain_rows(first, last, points, rest, turns, slope, source_gradient, relation_gradient)
+        task_done(board, 5)
+        task = next_task(board, 5)
+    wait_for_tasks(board, 5)
+    task = next_task(board, 6)
+    while task >= 0:
+        if task < TASKS:
+            _adam_rows(task, tables[0], own, rank, source_gradient, update[0], update[3], scratch)
+        else:
+            _adam_rows(task - TASKS, tables[1], own, no_rank, relation_gradient, update[1], update[3], scratch)
+        task_done(board, 6)
+        task = next_task(board, 6)
+    wait_for_tasks(board, 6)

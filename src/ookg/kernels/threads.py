@@ -5,13 +5,15 @@ hundredfold; a forked child dies or hangs at its first parallel loop; and Numba'
 threads call at once. Here a kernel's work is cut into tasks, always in the same way. The calling thread takes one task
 after the other, and helpers that wake up in time take some of them off its hands. Nobody waits for a helper that has
 not begun, each task has one owner, and so the result depends neither on the number of threads nor on who came when.
+Waiting for the last tasks of a phase is done awake, since that takes part of a millisecond, but lets others run.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
@@ -38,63 +40,50 @@ class _Job:
     """A kernel call that several threads may take part in."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self.work = work
-        self.error: BaseException | None = None
-        self._lock, self._last_helper_left = threading.Lock(), threading.Lock()
-        self._last_helper_left.acquire()
-        self._open, self._helping = True, 0
+        self.work, self.is_over = work, False
 
     def help(self) -> None:
-        """Take part, unless the job is over."""
-        if not self._begin():
-            return
-        try:
+        """Take part, unless the job is over. Whoever comes late finds no task, and does nothing."""
+        if not self.is_over:
             self.work()
-        except BaseException as error:  # raised again in the thread that called
-            self.error = error
-        with self._lock:
-            self._helping -= 1
-            if not self._open and not self._helping:
-                self._last_helper_left.release()
-
-    def _begin(self) -> bool:
-        with self._lock:
-            self._helping += self._open
-            return self._open
-
-    def close(self) -> None:
-        """Let nobody begin any more, and wait for those that have."""
-        with self._lock:
-            self._open = False
-            if not self._helping:
-                return
-        self._last_helper_left.acquire()
 
 
 class _Helpers:
     """Threads that wait for jobs. They are started when first needed, and again in a forked child."""
 
     def __init__(self) -> None:
-        self._lock, self._started = threading.Lock(), 0
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
 
     def offer(self, job: _Job, helpers: int) -> None:
         """Ask so many helpers to take part."""
-        if self._started < helpers:
+        if len(self._threads) < helpers:
             with self._lock:
-                while self._started < helpers:
-                    threading.Thread(target=_serve, args=(self._jobs,), name="ookg kernel", daemon=True).start()
-                    self._started += 1
+                while len(self._threads) < helpers:
+                    thread = threading.Thread(target=_serve, args=(self._jobs,), name="ookg kernel", daemon=True)
+                    thread.start()
+                    self._threads.append(thread)
         for _ in range(helpers):
             self._jobs.put(job)
 
+    def stop(self) -> None:
+        """End the threads: the interpreter must not end while one of them is in compiled code."""
+        with self._lock:
+            for _ in self._threads:
+                self._jobs.put(None)
+            for thread in self._threads:
+                thread.join()
+            self._threads.clear()
 
-def _serve(jobs: SimpleQueue[_Job]) -> None:
+
+def _serve(jobs: SimpleQueue[_Job | None]) -> None:
     while True:
-        job: _Job | None = jobs.get()
-        if job is not None:
-            job.help()
-        job = None  # what it worked on may be freed while this thread waits
+        job = jobs.get()
+        if job is None:
+            return
+        job.help()
+        del job  # what it worked on may be freed while this thread waits
 
 
 class _State:
@@ -114,25 +103,27 @@ def set_num_threads(number: int) -> None:
     _State.threads = number
 
 
-def run_tasks(kernel: Callable[..., None], tasks: int, numbers: int, *arguments: Any) -> None:
+def run_tasks(kernel: Callable[..., None], tasks: int | Sequence[int], numbers: int, *arguments: Any) -> None:
     """Run a compiled kernel's tasks, in several threads where there is work enough.
 
-    kernel: called as kernel(taken, *arguments) by each thread, and works on `next_task(taken)` until that is -1
+    kernel: called as kernel(board, *arguments) by each thread; for each phase it works on `next_task(board, phase)`
+        until that is -1, says `task_done` after each, and waits with `wait_for_tasks`. It raises nothing in a task
+    tasks: how many there are, or how many in each phase; a phase begins when the one before is done
     numbers: about how many numbers it passes over in all
     """
-    taken = np.array([0, tasks])
-    helpers = min(_State.threads, tasks, 1 + numbers // NUMBERS_A_THREAD) - 1
+    phases = (tasks,) if isinstance(tasks, int) else tasks
+    board = np.zeros((len(phases), 3), dtype=np.int64)  # taken, done, and how many there are
+    board[:, 2] = phases
+    helpers = min(_State.threads, max(phases), 1 + numbers // NUMBERS_A_THREAD) - 1
     if helpers <= 0:
-        kernel(taken, *arguments)
+        kernel(board, *arguments)
         return
-    job = _Job(lambda: kernel(taken, *arguments))
+    job = _Job(lambda: kernel(board, *arguments))
     _State.helpers.offer(job, helpers)
     try:
         job.work()
     finally:
-        job.close()
-    if job.error is not None:
-        raise job.error
+        job.is_over = True
 
 
 @contextmanager
@@ -157,6 +148,11 @@ def _after_fork_in_child() -> None:
     """Threads do not come along into a forked child: ours start anew there, PyTorch's would be waited for for ever."""
     _State.helpers = _Helpers()
     torch.set_num_threads(1)
+
+
+@atexit.register
+def _stop_helpers() -> None:
+    _State.helpers.stop()
 
 
 if hasattr(os, "register_at_fork"):
