@@ -143,10 +143,16 @@ next_task: Callable[[Any, int], int] = intrinsic(_next_task)
 task_done: Callable[[Any, int], None] = intrinsic(_task_done)
 is_done: Callable[[Any, int], bool] = intrinsic(_is_done)
 
-# Lets another thread of the machine run; where the system has no such call, waiting goes on.
-_yield = types.ExternalFunction("sched_yield", types.int32())
-CAN_YIELD = bool(llvm.address_of_symbol("sched_yield"))
 LOOKS = 200  # at a board before another thread is let in
+
+_yield: Callable[[], int]
+if llvm.address_of_symbol("sched_yield"):
+    _yield = types.ExternalFunction("sched_yield", types.int32())
+else:  # a system without that call: waiting goes on
+
+    @compiled(leaf=True)
+    def _yield() -> int:
+        return 0
 
 
 @compiled()
@@ -155,8 +161,8 @@ def wait_for_tasks(board: Array, phase: int) -> None:
     looks = 0
     while not is_done(board, phase):
         looks += 1
-        if CAN_YIELD and looks > LOOKS:
-            _yield()
+        if looks > LOOKS:
+            _yield()  # lets another thread of the machine run
 
 
 def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:
