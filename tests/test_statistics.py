@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import ookg
 from ookg import statistics
 from ookg.datasets import load_dataset
+from ookg.layers import Layers
 from ookg.newcomers.refinement import RefineSettings
-from ookg.statistics import MOST_RELATIONS, GraphStatistics, IntArray, directed_cooccurrence
+from ookg.statistics import MOST_RELATIONS, GraphStatistics, IntArray, directed_cooccurrence, pairs_gained
 from ookg.training.settings import TrainingSettings
 from ookg.triples import as_triples
 
@@ -143,3 +145,33 @@ def test_no_entity_of_the_published_sets_is_a_hub(published: Path) -> None:
         ends = np.concatenate([triples.ids[:, [0, 1]], triples.ids[:, [2, 1]]])
         counts = np.bincount(np.unique(ends, axis=0)[:, 0])
         assert counts.max() < MOST_RELATIONS / 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("most", [3, 1000])
+def test_counts_that_follow_each_triple_are_those_of_all(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "MOST_RELATIONS", most)
+    triples = random_ids(np.random.default_rng(seed), 8, 7, 40)
+    total: dict[int, int] = {}
+    has: dict[int, set[int]] = {}
+    for number, (head, relation, tail) in enumerate(triples.tolist(), start=1):
+        for end in {head, tail}:
+            own = has.setdefault(end, set())
+            for key, gained in pairs_gained(own, relation).items():
+                total[key] = total.get(key, 0) + gained
+            own.add(relation)
+        counted = GraphStatistics.count(triples[:number], 8, 7).cooccurrence.toarray()
+        expected = {(one << 32) + other: int(counted[one, other]) for one, other in np.argwhere(counted).tolist()}
+        assert {key: count for key, count in total.items() if count} == expected
+    assert (max(map(len, has.values())) > most) == (most == 3)  # some pass the limit
+
+
+def test_a_change_on_top_is_counted_like_a_table_with_it() -> None:
+    triples = random_ids(np.random.default_rng(4), 8, 5, 20)
+    before, after = (GraphStatistics.count(triples[:size], 8, 5) for size in (12, 20))
+    difference = (after.cooccurrence - before.cooccurrence).toarray()
+    change = {(one << 32) + other: int(difference[one, other]) for one, other in np.argwhere(difference).tolist()}
+    changed = replace(before, change=Layers(change))
+    one, other = (part.ravel() for part in np.meshgrid(np.arange(5), np.arange(5)))
+    assert changed.correlation(one, other).tolist() == after.correlation(one, other).tolist()
+    assert changed.correlation(one, other).tolist() != before.correlation(one, other).tolist()

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ookg.datasets import load_dataset as load_dataset
     from ookg.errors import OokgError as OokgError
     from ookg.evidence.combined import RankingWeights as RankingWeights
+    from ookg.extension.model import ExtendedModel as ExtendedModel
+    from ookg.extension.questions import AnswerOptions as AnswerOptions
+    from ookg.extension.questions import Question as Question
     from ookg.judging import JudgeSettings as JudgeSettings
     from ookg.judging import judge as judge
     from ookg.model import Model as Model
@@ -32,12 +35,15 @@ __version__ = "0.1.0"
 # Where each public name lives. They are imported when first used: `import ookg` is instant, and training works on a
 # machine that lacks what only reading and writing files needs.
 _HOMES = {
+    "AnswerOptions": "ookg.extension.questions",
     "Correlation": "ookg.newcomers.reducer",
     "Degree": "ookg.newcomers.reducer",
+    "ExtendedModel": "ookg.extension.model",
     "JudgeSettings": "ookg.judging",
     "Model": "ookg.model",
     "NeighborLimit": "ookg.newcomers.embedder",
     "OokgError": "ookg.errors",
+    "Question": "ookg.extension.questions",
     "RankingWeights": "ookg.evidence.combined",
     "RefineSettings": "ookg.newcomers.refinement",
     "TrainingSettings": "ookg.training.settings",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.models import Geometry, Projected
+from ookg.models import Geometry, Projected, TransE
+from ookg.statistics import FloatArray
+
+PAIRS = 1000  # of known entities, whose mean gap is a yardstick
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,22 @@ class Embedding:
     def device(self) -> torch.device:
         """Where the tables are."""
         return self.entities.device
+
+    @cached_property
+    def mean_gap(self) -> float:
+        """The mean gap between two known entities, over some pairs that the number of entities determines."""
+        pairs = np.random.default_rng(self.num_entities).integers(0, self.num_entities, (2, PAIRS))
+        pairs = pairs[:, pairs[0] != pairs[1]]
+        one, other = (self.entities[torch.from_numpy(ids).to(self.device)] for ids in pairs)
+        found = float(self.plain_gaps(one, other).mean()) if pairs.size else 0.0
+        return found if found > 0 else 1.0
+
+    def plain_gaps(self, one: Tensor, other: Tensor) -> FloatArray:
+        """(rows,) gaps of entity vectors as they are stored, whatever a relation would see of them."""
+        geometry = self.geometry
+        plain = TransE(geometry.dim, geometry.norm) if isinstance(geometry, Projected) else geometry
+        gaps: FloatArray = plain.gap(one, other).double().cpu().numpy()
+        return gaps
 
     def seen_by(self, relation: int) -> Embedding:
         """The entities as a relation sees them, in a space where distance is a gap between two points.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,129 +11,55 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.answers import (
+    Answer,
+    Classification,
+    LinkReason,
+    NewVectors,
+    Prediction,
+    Reason,
+    Verdict,
+    accuracy,
+)
 from ookg.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from ookg.display import counted
+from ookg.embedding import Embedding
 from ookg.errors import InputError, unknown_name
 from ookg.evaluation.queries import Queries
 from ookg.evaluation.thresholds import Thresholds
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, standardised
+from ookg.extension.groups import Preparation
+from ookg.extension.index import GraphIndex
+from ookg.extension.model import ExtendedModel
 from ookg.models import Projected
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
+from ookg.notes import Findings
 from ookg.progress import Reporter
-from ookg.reading import ArrowStream
 from ookg.simulation.choice import Method
-from ookg.statistics import FloatArray, IntArray
-from ookg.triples import Triples, as_triples
-from ookg.trust import Trust, TrustTable, trust_table
+from ookg.statistics import FloatArray, GraphStatistics, IntArray
+from ookg.triples import Triples, TripleSource, as_triples
+from ookg.trust import TrustTable, trust_table
 from ookg.vocabulary import Vocabulary
 
-TripleSource = str | Path | Triples | ArrowStream | Iterable[Sequence[str]]
-EXAMPLES = 3
+__all__ = [
+    "Answer",
+    "Classification",
+    "Given",
+    "LinkReason",
+    "Model",
+    "NewVectors",
+    "Prediction",
+    "Reason",
+    "TripleSource",
+    "Verdict",
+    "accuracy",
+]
 NEWCOMERS_AT_ONCE = 1 << 16
 # A graph in which so many triples are all but stated by another link is redundant: 73 % in FB15k-Head-10, 91 % in WN11,
 # none in the film graph of the demo.
 REDUNDANT_SHARE = 0.2
-
-
-@dataclass(frozen=True)
-class NewVectors:
-    """Vectors of new entities.
-
-    entities: (newcomers,) those that have a vector; vectors: (newcomers, entity_width)
-    neighbors: (newcomers,) how many triples made each vector
-    without_vector: new entities with no usable neighbour; notes: what was not used and why, in words
-    find_trust: what `trust` asks when it is first read
-    """
-
-    entities: list[str]
-    vectors: Tensor
-    neighbors: IntArray
-    without_vector: list[str]
-    notes: list[str]
-    find_trust: Callable[[], TrustTable]
-
-    @cached_property
-    def trust(self) -> TrustTable:
-        """How far to trust each vector: triples, spread of the candidates, what to expect of it."""
-        return self.find_trust()
-
-
-@dataclass(frozen=True)
-class LinkReason:
-    """A triple between the asked entity and an answer that speaks for it.
-
-    direction "out": the asked entity is its head; confidence: how often the asked relation goes with such a link
-    """
-
-    relation: str
-    direction: Literal["out", "in"]
-    confidence: float
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1.
-
-    link: where all evidence counts, the direct link that speaks most for it
-    """
-
-    entity: str
-    score: float
-    rank: int
-    is_known: bool
-    is_new: bool
-    link: LinkReason | None = None
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One triple that made the asked entity's vector, and its weight; direction "out": the entity is its head."""
-
-    entity: str
-    relation: str
-    direction: Literal["out", "in"]
-    weight: float
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
-
-    explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from
-    trust: how far to trust a new entity's vector; None for a known one
-    """
-
-    answers: list[Answer]
-    explanation: list[Reason]
-    notes: list[str]
-    trust: Trust | None = None
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim with its score and the threshold it is held against; score and verdict are None without a vector."""
-
-    head: str
-    relation: str
-    tail: str
-    score: float | None
-    threshold: float
-    verdict: bool | None
-
-
-@dataclass(frozen=True)
-class Classification:
-    """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false).
-
-    trust: how far to trust the vectors of the new entities in the claims, by label
-    """
-
-    claims: list[Verdict]
-    accuracy: float | None
-    notes: list[str]
-    trust: dict[str, Trust]
 
 
 @dataclass(frozen=True)
@@ -192,6 +117,50 @@ class Model:
     def relation_vectors(self) -> Tensor:
         """(relations, relation_width); RotatE: phases in radians."""
         return self.checkpoint.embedding.relations
+
+    @property
+    def embedding(self) -> Embedding:
+        """The geometry and both tables."""
+        return self.checkpoint.embedding
+
+    @cached_property
+    def index(self) -> GraphIndex:
+        """The training triples by entity, sorted once."""
+        return GraphIndex.of(self.checkpoint.triples, len(self.entities), len(self.relations))
+
+    @cached_property
+    def statistics(self) -> GraphStatistics:
+        """What is counted on the training triples; zeros for a model that came without them."""
+        counted = self.checkpoint.statistics
+        if counted is not None:
+            return counted
+        return GraphStatistics.count(self.checkpoint.triples, len(self.entities), len(self.relations))
+
+    @property
+    def known_evidence(self) -> GraphEvidence:
+        """What the training triples say beside the vectors, counted once."""
+        return self._evidence_of_training(len(self.relations))
+
+    def extend(
+        self,
+        triples: TripleSource = (),
+        *,
+        weights: Weights | None = None,
+        limit: NeighborLimit | None = None,
+        refine: bool | RefineSettings = False,
+    ) -> ExtendedModel:
+        """This model together with triples about what is new to it: an object to be asked, and added to, many times.
+
+        weights: correlation weights by default; refine: fit the new vectors to their triples
+        """
+        weights = weights or self.default_weights(Correlation())
+        if self.checkpoint.statistics is None and not isinstance(weights, Uniform):
+            name = type(weights).__name__.lower()
+            problem = f"{name} weights need statistics of the training triples, which this model came without"
+            raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
+        extended = ExtendedModel(self, Preparation(weights, limit, self.refinement(refine)))
+        extended.add(triples)
+        return extended
 
     def default_weights(self, weights: Weights) -> Weights:
         """The usual weights of a task, with the power that `ookg tune` chose; uniform ones for a model that came
@@ -559,48 +528,17 @@ class Model:
         return sorted(reasons, key=lambda reason: -reason.weight)
 
 
-def accuracy(
-    scores: FloatArray, thresholds: FloatArray, truth: np.ndarray[tuple[int], np.dtype[np.bool_]] | None
-) -> float | None:
-    """The percentage of right verdicts; a claim without a score counts as held false. None without labels."""
-    if truth is None or not len(truth):
-        return None
-    return float(((scores >= thresholds) == truth).mean() * 100)
-
-
 def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
     """What the given triples have that makes no vector, and relations that they give one, in words."""
-    notes = triples.notes
-    unused, geometry = found.unused, found.embedding.geometry
-    between, relation = "between new entities that nothing ties to the known graph", "a trained vector"
-    if isinstance(geometry, Projected):
-        between = f"between two new entities, which {type(geometry).__name__} is not solved for"
-    elif found.together is not None and found.together.ties.num_new_relations:
-        relation = "a vector: none of its triples has two ends with vectors of their own"
-    for rows, text in (
-        (unused.untrained_relation, f"not used, over a relation without {relation}"),
-        (unused.between_newcomers, f"not used, {between}"),
-        (unused.self_loops, "not used, of a new entity with itself"),
-        (unused.without_newcomer, "between known entities, which make no vector but state known answers"),
-    ):
-        if len(rows):
-            examples = [" ".join(triple) for triple in triples.select(rows[:EXAMPLES])]
-            notes.append(f"{counted(len(rows), 'triple')} {text} ({_some(examples, len(rows))})")
-    if found.together is not None and found.together.made.any():
-        made = found.together.ties.embedding.num_relations + np.flatnonzero(found.together.made)
-        examples = relations.select(made[:EXAMPLES])
-        notes.append(
-            f"{counted(len(made), 'new relation')} with a vector made of given triples ({_some(examples, len(made))})"
-        )
-    lacking = np.flatnonzero(~found.representable)
-    if len(lacking):
-        examples = entities.select(lacking[:EXAMPLES] + found.embedding.num_entities)
-        problem = (
-            f"{counted(len(lacking), 'new entity', 'new entities')} without a usable neighbour, and so without a vector"
-        )
-        notes.append(f"{problem} ({_some(examples, len(lacking))})")
-    return notes
-
-
-def _some(examples: list[str], total: int) -> str:
-    return ", ".join(examples) + (", ..." if total > len(examples) else "")
+    unused, together = found.unused, found.together
+    made = np.empty(0, dtype=np.int64) if together is None else np.flatnonzero(together.made)
+    findings = Findings(
+        list(triples.select(unused.untrained_relation)),
+        list(triples.select(unused.between_newcomers)),
+        list(triples.select(unused.self_loops)),
+        list(triples.select(unused.without_newcomer)),
+        made_relations=relations.select(made + len(relations) - (0 if together is None else len(together.made))),
+        lacking=entities.select(np.flatnonzero(~found.representable) + found.embedding.num_entities),
+    )
+    makes_relations = together is not None and together.ties.num_new_relations > 0
+    return [*triples.notes, *findings.in_words(found.embedding.geometry, makes_relations=makes_relations)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+import weakref
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from ookg.layers import Layers
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -27,10 +29,13 @@ class GraphStatistics:
     degree: (entities,) how many triple ends are the entity; a self-loop counts twice
     cooccurrence: (relations, relations) sparse; in how many entities' triples both relations occur, on either side;
         on the diagonal, in how many one occurs; of entities with very many relations only that (`counted_together`)
+    change: by how much the co-occurrence of some pairs is larger than that, by `pair_key`; relations may be in it that
+        the table does not have
     """
 
     degree: IntArray
     cooccurrence: Any
+    change: Layers[int, int] = field(default_factory=Layers)
 
     @classmethod
     def count(cls, triples: IntArray, num_entities: int, num_relations: int) -> GraphStatistics:
@@ -64,26 +69,64 @@ class GraphStatistics:
         change = counted_together(after) - counted_together(before)
         return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
 
-    @cached_property
-    def _lookup(self) -> tuple[IntArray, FloatArray]:
-        """The co-occurrence as sorted keys (relation · relations + other) and their counts."""
-        pairs = self.cooccurrence.tocoo()
-        keys = pairs.coords[0].astype(np.int64) * pairs.shape[0] + pairs.coords[1]
-        order = np.argsort(keys)
-        return keys[order], pairs.data[order].astype(np.float64)
+    def _together(self, pairs: IntArray) -> FloatArray:
+        """In how many entities' triples both relations of each pair, given by `pair_keys`, occur."""
+        keys, counts = _sorted_pairs(self.cooccurrence)
+        found = np.zeros(len(pairs))
+        if len(keys):
+            place = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+            found = np.where(keys[place] == pairs, counts[place], 0.0)
+        if self.change:
+            found += np.array([self.change.get(key, 0) for key in pairs.tolist()])
+        return found
 
     def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
         """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
-        keys, counts = self._lookup
-        wanted = relation * self.cooccurrence.shape[0] + query
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        both = np.where(keys[place] == wanted, counts[place], 0.0)
-        having = np.asarray(self.cooccurrence.diagonal(), dtype=np.float64)
+        distinct, place = np.unique(pair_keys(relation, query), return_inverse=True)
+        one, other = distinct >> 32, distinct & ((1 << 32) - 1)
+        size = len(distinct)
+        counts = self._together(np.concatenate([distinct, pair_keys(one, one), pair_keys(other, other)]))
+        both, having, asked = counts[:size], counts[size : 2 * size], counts[2 * size :]
         # Where rare pairs are left out, the differences that `with_given` adds can go beyond what is possible.
-        both = np.clip(both, 0, np.minimum(having[query], having[relation]))
-        having[having == 0] = np.inf  # a relation that nothing has co-occurs with nothing
-        result: FloatArray = both / having[query] + both / having[relation]
+        both = np.clip(both, 0, np.minimum(having, asked))
+        having[having == 0], asked[asked == 0] = np.inf, np.inf  # what nothing has co-occurs with nothing
+        result: FloatArray = (both / asked + both / having)[place.ravel()]
         return result
+
+
+def _sorted_pairs(cooccurrence: Any) -> tuple[IntArray, FloatArray]:
+    """The pairs of a table of co-occurrence as sorted `pair_keys`, and their counts; sorted once for each table."""
+    found = _SORTED.get(id(cooccurrence))
+    if found is None or found[0]() is not cooccurrence:
+        pairs = cooccurrence.tocoo()
+        keys = pair_keys(pairs.coords[0].astype(np.int64), pairs.coords[1].astype(np.int64))
+        order = np.argsort(keys)
+        name = id(cooccurrence)
+        there = weakref.ref(cooccurrence, lambda _: _SORTED.pop(name, None))
+        found = _SORTED[name] = (there, keys[order], pairs.data[order].astype(np.float64))
+    return found[1], found[2]
+
+
+# By the table's id, while the table is there.
+_SORTED: dict[int, tuple[Any, IntArray, FloatArray]] = {}
+
+
+def pair_keys(relation: IntArray, other: IntArray) -> IntArray:
+    """One number for each pair of relations, whatever their number."""
+    return (relation << 32) + other
+
+
+def pairs_gained(before: set[int], relation: int) -> dict[int, int]:
+    """How the counts of `counted_together` change, by `pair_keys`, where something gets one more relation."""
+    if relation in before:
+        return {}
+    changes = {(relation << 32) + relation: 1}
+    if len(before) < MOST_RELATIONS:
+        for other in before:
+            changes[(relation << 32) + other] = changes[(other << 32) + relation] = 1
+    elif len(before) == MOST_RELATIONS:  # from now on it counts on the diagonal alone
+        changes |= {(one << 32) + other: -1 for one in before for other in before if one != other}
+    return changes
 
 
 def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: int) -> Any:

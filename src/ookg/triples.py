@@ -111,9 +111,10 @@ class Triples:
         return ids
 
 
-def as_triples(
-    source: str | Path | Triples | ArrowStream | Iterable[Sequence[str]], *, keep_duplicates: bool = False
-) -> Triples:
+TripleSource = str | Path | Triples | ArrowStream | Iterable[Sequence[str]]
+
+
+def as_triples(source: TripleSource, *, keep_duplicates: bool = False) -> Triples:
     """Triples from whatever a caller has.
 
     A file, a `Triples`, a frame (pandas, polars, Arrow), or an iterable of (head, relation, tail[, label]).

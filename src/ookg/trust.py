@@ -10,10 +10,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError
 from ookg.evidence.fitting import fit_logistic
-from ookg.models import Projected, TransE
 from ookg.newcomers.embedder import Newcomers, reference_sums
 from ookg.newcomers.estimator import candidates
 from ookg.newcomers.support import BoolArray
@@ -21,7 +19,6 @@ from ookg.statistics import FloatArray, IntArray
 
 # How many numbers the candidates and means of one chunk may hold, whatever the number of newcomers.
 CHUNK_NUMBERS = 1 << 24
-PAIRS = 1000  # of known entities, whose mean gap is the yardstick of spreads
 BINS, FEWEST_IN_BIN = 10, 20  # groups that a calibration is checked in: fewer of them where there are few entities
 FEATURES = ("1", "log triples", "(log triples)² / 10", "spread", "one triple")
 L2 = np.array([0.0, 1e-4, 1e-4, 1e-4, 1e-4])  # none on the constant
@@ -225,7 +222,7 @@ def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
     embedding, support = newcomers.embedding, newcomers.support
     found = np.full(len(which), np.nan)
     several = np.flatnonzero(support.counts[which] > 1)
-    unit = mean_gap(embedding)
+    unit = embedding.mean_gap
     size = max(1, CHUNK_NUMBERS // embedding.geometry.entity_width)
     for start in range(0, len(several), size):
         chunk = several[start : start + size]
@@ -236,24 +233,7 @@ def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
         for first in range(0, len(rows), size):
             part = slice(first, first + size)
             own = means[torch.from_numpy(place[part]).to(means.device)]
-            gaps = _plain_gaps(embedding, candidates(embedding, support, rows[part]), own)
+            gaps = embedding.plain_gaps(candidates(embedding, support, rows[part]), own)
             total += np.bincount(place[part], gaps, minlength=len(chunk))
         found[chunk] = total / counts / unit
     return found
-
-
-def mean_gap(embedding: Embedding) -> float:
-    """The mean gap between two known entities, over some pairs that the number of entities determines."""
-    pairs = np.random.default_rng(embedding.num_entities).integers(0, embedding.num_entities, (2, PAIRS))
-    pairs = pairs[:, pairs[0] != pairs[1]]
-    one, other = (embedding.entities[torch.from_numpy(ids).to(embedding.device)] for ids in pairs)
-    found = float(_plain_gaps(embedding, one, other).mean()) if pairs.size else 0.0
-    return found if found > 0 else 1.0
-
-
-def _plain_gaps(embedding: Embedding, one: torch.Tensor, other: torch.Tensor) -> FloatArray:
-    """(rows,) gaps of entity vectors as they are stored, whatever a relation would see of them."""
-    geometry = embedding.geometry
-    plain = TransE(geometry.dim, geometry.norm) if isinstance(geometry, Projected) else geometry
-    gaps: FloatArray = plain.gap(one, other).double().cpu().numpy()
-    return gaps

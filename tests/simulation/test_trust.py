@@ -15,7 +15,7 @@ from ookg.models import TransE
 from ookg.newcomers.embedder import Newcomers, find_newcomers
 from ookg.newcomers.reducer import Uniform
 from ookg.statistics import FloatArray
-from ookg.trust import Calibration, Outcomes, Trust, calibration_error, mean_gap, spreads, trust_of, trust_table
+from ookg.trust import Calibration, Outcomes, Trust, calibration_error, spreads, trust_of, trust_table
 
 # Four entities and a relation that moves by (1, 0).
 EMBEDDING = Embedding(
@@ -40,7 +40,7 @@ def outcomes(seed: int, size: int, useful: bool = True) -> Outcomes:
 def test_the_spread_is_the_mean_gap_to_the_mean_over_that_of_known_entities() -> None:
     # The newcomer 4 as the head of (4, 0) and (0, 6): candidates (3, 0) and (-1, 6), mean (1, 3), gaps 2 + 3 each.
     found = spreads(newcomers([(4, 0, 1), (4, 0, 2)]))
-    assert found.tolist() == pytest.approx([5.0 / mean_gap(EMBEDDING)])
+    assert found.tolist() == pytest.approx([5.0 / EMBEDDING.mean_gap])
 
 
 def test_candidates_that_agree_have_no_spread_and_one_candidate_has_none_to_tell() -> None:

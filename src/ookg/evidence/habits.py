@@ -45,12 +45,19 @@ class Habits:
         ends, place = np.unique(asked, return_inverse=True)
         rows = torch.zeros(len(ends), num_answers, device=device)
         for row, end in enumerate(ends.tolist()):
-            part = slice(*np.searchsorted(self.keys, [end << BITS, (end + 1) << BITS]))
-            entity, count = self.keys[part] - (end << BITS), self.counts[part]
+            entity, count = self.at(end % self.num_relations, is_tail=end < self.num_relations)
             known = entity < num_answers
             values = torch.from_numpy(np.log1p(count[known])).float()
             rows[row, torch.from_numpy(entity[known]).to(device)] = values.to(device)
         return rows[torch.from_numpy(place.ravel()).to(device)]
+
+    def at(self, relation: int, *, is_tail: bool) -> tuple[IntArray, IntArray]:
+        """The entities that have stood at an end of a relation, ascending, and how often."""
+        end = relation + (0 if is_tail else self.num_relations)
+        if relation >= self.num_relations:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        part = slice(*np.searchsorted(self.keys, [end << BITS, (end + 1) << BITS]))
+        return self.keys[part] - (end << BITS), self.counts[part]
 
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims, 2) log(1 + how often the head has been a head, and the tail a tail, of the claim's relation)."""

@@ -58,14 +58,21 @@ class LinkRules:
         return LinkRules(self.together + others.together, self.num_relations)
 
     @cached_property
-    def _having(self) -> FloatArray:
+    def having(self) -> FloatArray:
         """(2·relations,) how many pairs have each directed relation."""
         return np.asarray(self.together.diagonal(), dtype=np.float64)
+
+    def column(self, query: int) -> FloatArray:
+        """(2·relations,) how many pairs have each directed relation and the query."""
+        found = np.zeros(self.together.shape[0])
+        rows = slice(self.together.indptr[query], self.together.indptr[query + 1])  # it is symmetric
+        found[self.together.indices[rows]] = self.together.data[rows]
+        return found
 
     def confidence(self, link: IntArray, query: IntArray) -> FloatArray:
         """(links,) the share of the pairs with each link that also have the query; 0 of a relation for itself."""
         both = np.asarray(self.together[link, query], dtype=np.float64).ravel() if len(link) else np.empty(0)
-        found: FloatArray = np.where(link == query, 0.0, both / (self._having[link] + SMOOTHING))
+        found: FloatArray = np.where(link == query, 0.0, both / (self.having[link] + SMOOTHING))
         return found
 
 

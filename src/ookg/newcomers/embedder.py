@@ -282,6 +282,35 @@ def find_newcomers(
         and RotatE); relation -1 has no vector and gets none
     """
     num_entities = embedding.num_entities
+    if graph is None:
+        if not isinstance(weights, Uniform):
+            name = type(weights).__name__.lower()
+            problem = f"{name} weights need statistics of the training triples, which this model came without"
+            raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
+        graph = GraphStatistics.count(known, num_entities, embedding.num_relations)
+    if weights.needs_query:
+        counted = given
+        num_relations = int(given[:, 1].max(initial=-1)) + 1
+        if num_relations > embedding.num_relations:
+            if isinstance(embedding.geometry, Projected):  # under which new relations have no vectors
+                counted = given[given[:, 1] < embedding.num_relations]
+            else:
+                cooccurrence = graph.cooccurrence.copy()
+                cooccurrence.resize(num_relations, num_relations)
+                graph = replace(graph, cooccurrence=cooccurrence)
+        graph = graph.with_given(known, counted, num_entities)
+    return prepared(embedding, graph, given, weights, limit)
+
+
+def prepared(
+    embedding: Embedding,
+    graph: GraphStatistics,
+    given: IntArray,
+    weights: Weights,
+    limit: NeighborLimit | None = None,
+) -> Newcomers:
+    """The same with statistics in which the given triples are counted already."""
+    num_entities = embedding.num_entities
     highest = int(given[:, [0, 2]].max()) if len(given) else -1
     is_new_relation = given[:, 1] >= embedding.num_relations
     trained = given
@@ -291,26 +320,11 @@ def find_newcomers(
     support, unused = find_support(trained, num_entities, max(0, highest + 1 - num_entities))
     if limit is not None:
         support = support.capped(limit.most, limit.seed)
-    if graph is None:
-        if not isinstance(weights, Uniform):
-            name = type(weights).__name__.lower()
-            problem = f"{name} weights need statistics of the training triples, which this model came without"
-            raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
-        graph = GraphStatistics.count(known, num_entities, embedding.num_relations)
     is_tie = is_new_relation.copy()
     is_tie[unused.between_newcomers] = True
     if isinstance(embedding.geometry, Projected) or not is_tie.any():
-        if weights.needs_query:
-            graph = graph.with_given(known, trained, num_entities)
         return Newcomers(embedding, support, unused, graph, weights)
-
     num_relations = max(embedding.num_relations, int(given[:, 1].max()) + 1)
-    if num_relations > embedding.num_relations:
-        cooccurrence = graph.cooccurrence.copy()
-        cooccurrence.resize(num_relations, num_relations)
-        graph = replace(graph, cooccurrence=cooccurrence)
-    if weights.needs_query:
-        graph = graph.with_given(known, given, num_entities)
     position = np.flatnonzero(is_tie)
     cap = (None, 0) if limit is None else (limit.most, limit.seed)
     ties = Ties(embedding, support, given[position], position, num_relations, *cap)

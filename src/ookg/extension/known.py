@@ -1,0 +1,50 @@
+"""What an extended model asks of the model that it extends."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ookg.embedding import Embedding
+from ookg.evidence.combined import GraphEvidence, RankingWeights
+from ookg.extension.index import GraphIndex
+from ookg.newcomers.embedder import Newcomers
+from ookg.statistics import GraphStatistics, IntArray
+from ookg.trust import TrustTable
+from ookg.vocabulary import Vocabulary
+
+
+class KnownModel(Protocol):
+    """A trained model; `ookg.Model` is one. Named here so that nothing in this folder imports it."""
+
+    @property
+    def embedding(self) -> Embedding:
+        """The geometry and both tables."""
+
+    @property
+    def entities(self) -> Vocabulary:
+        """The known entities."""
+
+    @property
+    def relations(self) -> Vocabulary:
+        """The relations with a trained vector."""
+
+    @property
+    def index(self) -> GraphIndex:
+        """The training triples by entity."""
+
+    @property
+    def statistics(self) -> GraphStatistics:
+        """What is counted on the training triples."""
+
+    @property
+    def known_evidence(self) -> GraphEvidence:
+        """What the training triples say beside the vectors."""
+
+    def combines(self, refine: bool) -> bool:
+        """Whether answers are ranked by all evidence if nothing else is said."""
+
+    def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:
+        """How evidence is weighed; None if the vector alone ranks."""
+
+    def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
+        """How far to trust the vectors of some newcomers."""

@@ -1,0 +1,221 @@
+"""Answering questions from a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.answers import Answer, LinkReason, Prediction
+from ookg.errors import InputError
+from ookg.evidence.combined import RankingWeights
+from ookg.extension.lookup import entity_id, relation_id
+from ookg.extension.overlay import Counts, link_code
+from ookg.extension.reasons import explanation, trust_in
+from ookg.extension.state import State
+from ookg.extension.vectors import entity_vector, relation_vector
+from ookg.models import Projected
+from ookg.scores import Scores, best_places, gaps_to_all
+from ookg.statistics import FloatArray, IntArray
+
+# How many questions are scored against all entities in one pass.
+QUESTIONS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Question:
+    """(head, relation, ?) or (?, relation, tail)."""
+
+    relation: str
+    head: str | None = None
+    tail: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.head is None) == (self.tail is None):
+            raise InputError("give either a head or a tail; the other one is what is asked for")
+
+    @property
+    def asked(self) -> str:
+        """The end that is given."""
+        return self.head if self.head is not None else str(self.tail)
+
+    @property
+    def asks_tail(self) -> bool:
+        """Whether the tail is the open end."""
+        return self.head is not None
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """How answers are ranked and which are shown.
+
+    combine: rank by the vector together with direct links and habits of relations; None: as `Model.combines` says
+    top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
+    """
+
+    combine: bool | RankingWeights | None = None
+    top: int = 10
+    drop_known: bool = True
+    new_answers: bool = True
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise InputError(f"top {self.top}; ask for 1 or more answers")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question on ids."""
+
+    entity: int
+    relation: int
+    asks_tail: bool
+
+    @property
+    def code(self) -> int:
+        """The asked relation, directed from the entity that is given."""
+        return link_code(self.relation, is_head=self.asks_tail)
+
+
+def ranking_weights(state: State, options: AnswerOptions) -> RankingWeights | None:
+    """How evidence is weighed; None if the vector alone ranks, else the state must have counts of the evidence."""
+    is_refined = state.preparation.refine is not None
+    combine = state.model.combines(is_refined) if options.combine is None else options.combine
+    return state.model.ranking_weights(combine, is_refined)
+
+
+def answered(
+    state: State, questions: Sequence[Question], options: AnswerOptions, weights: RankingWeights | None
+) -> list[Prediction]:
+    """The answers to many questions; they pass over the entities together. weights: as `ranking_weights` says"""
+    asked = [
+        _Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
+        for question in questions
+    ]
+    found = []
+    for start in range(0, len(asked), QUESTIONS_AT_ONCE):
+        part = asked[start : start + QUESTIONS_AT_ONCE]
+        for one, scores in zip(part, _distance_scores(state, part), strict=True):
+            found.append(_prediction(state, one, scores, options, weights))
+    return found
+
+
+def _distance_scores(state: State, asked: Sequence[_Asked]) -> list[Scores]:
+    """For each question -D with each entity, known and new, at the open end; -inf where there is no vector."""
+    points = [_point(state, one) for one in asked]
+    found = []
+    for one, point, gaps in zip(asked, points, _known_gaps(state, asked, points), strict=True):
+        scores = np.full(len(state.entities), -np.inf, dtype=np.float32)
+        np.negative(gaps, out=scores[: len(gaps)])
+        _score_newcomers(state, one, point, scores)
+        found.append(scores)
+    return found
+
+
+def _point(state: State, asked: _Asked) -> Tensor:
+    """(1, space) where the answer should be."""
+    geometry, relation = state.model.embedding.geometry, relation_vector(state, asked.relation)
+    vector = entity_vector(state, asked.entity, asked.relation)
+    return geometry.solve_tail(vector, relation) if asked.asks_tail else geometry.solve_head(relation, vector)
+
+
+def _known_gaps(state: State, asked: Sequence[_Asked], points: Sequence[Tensor]) -> list[Scores]:
+    """For each question the gaps from its point to all known entities."""
+    embedding = state.model.embedding
+    geometry = embedding.geometry
+    if not isinstance(geometry, Projected):
+        return list(gaps_to_all(embedding, torch.cat(list(points))))
+    found = []
+    for one, point in zip(asked, points, strict=True):
+        seen = geometry.project(embedding.entities, relation_vector(state, one.relation))
+        found.append(geometry.gap_to_all(point, seen)[0].float().cpu().numpy())
+    return found
+
+
+def _score_newcomers(state: State, asked: _Asked, point: Tensor, scores: Scores) -> None:
+    """Write -D with each new entity into the scores."""
+    geometry, relation = state.model.embedding.geometry, relation_vector(state, asked.relation)
+    for group in state.everyone:
+        if group.entities.tolist() == [asked.entity]:
+            continue  # nothing is its own answer
+        newcomers = np.arange(len(group.entities))
+        queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
+        vectors = group.seen_in(state.overlay.graph).vectors(newcomers, queries)
+        gaps = geometry.gap(point, geometry.project(vectors, relation)).float().cpu().numpy()
+        scores[group.entities] = np.where(np.isnan(gaps), -np.inf, -gaps)
+
+
+def _prediction(
+    state: State, asked: _Asked, scores: Scores, options: AnswerOptions, weights: RankingWeights | None
+) -> Prediction:
+    """scores: -D with each entity, written over"""
+    num_known, entity = state.num_known, asked.entity
+    if weights is not None:
+        _add_evidence(state, asked, scores, weights)
+    if not options.new_answers:
+        scores[num_known:] = -np.inf
+    if entity >= num_known:
+        scores[entity] = -np.inf
+    stated = state.overlay.answers(entity, asked.relation, asks_tail=asked.asks_tail)
+    if options.drop_known:
+        scores[stated] = -np.inf
+    best = best_places(scores, options.top)
+    is_stated = np.isin(best, stated)
+    links: list[LinkReason | None] = [None] * len(best)
+    if weights is not None:
+        links = _link_reasons(state, asked, best)
+    answers = [
+        Answer(label, float(scores[place]), rank, bool(known), bool(place >= num_known), link)
+        for rank, (label, place, known, link) in enumerate(
+            zip(state.entities.select(best), best, is_stated, links, strict=True), start=1
+        )
+    ]
+    trust = trust_in(state, entity, combine=weights is not None)
+    return Prediction(answers, explanation(state, entity, asked.relation), [], trust)
+
+
+def _add_evidence(state: State, asked: _Asked, scores: Scores, weights: RankingWeights) -> None:
+    """Join -D of all entities, standardised over the known ones, with what the graph says; in place."""
+    known = scores[: state.num_known]
+    scores -= np.float32(known.mean(dtype=np.float64))
+    spread = float(np.sqrt(np.square(known).mean(dtype=np.float64))) if len(known) > 1 else 1.0
+    scores *= np.float32(weights.vector / max(spread, float(np.finfo(np.float32).tiny)))
+    others, confidence = _best_links(state, asked)
+    scores[others] += (weights.links * confidence).astype(np.float32)
+    seen, times = _counts(state).seen_at(2 * asked.relation + (not asked.asks_tail))
+    scores[seen] += (weights.habits * np.log1p(times)).astype(np.float32)
+
+
+def _counts(state: State) -> Counts:
+    counts = state.overlay.evidence
+    assert counts is not None  # `answered` with weights is asked of a state with evidence
+    return counts
+
+
+def _best_links(state: State, asked: _Asked) -> tuple[IntArray, FloatArray]:
+    """The entities that the asked one is linked to, each once, and the confidence of the best link."""
+    links, others = state.overlay.links_of(asked.entity)
+    confidence = _counts(state).confidence(links, asked.code)
+    entities, place = np.unique(others, return_inverse=True)
+    best = np.zeros(len(entities))
+    np.maximum.at(best, place.ravel(), confidence)
+    return entities, best
+
+
+def _link_reasons(state: State, asked: _Asked, answers: IntArray) -> list[LinkReason | None]:
+    """The direct link that speaks most for each answer."""
+    links, others = state.overlay.links_of(asked.entity)
+    confidence = _counts(state).confidence(links, asked.code)
+    found: list[LinkReason | None] = []
+    for answer in answers.tolist():
+        rows = np.flatnonzero((others == answer) & (confidence > 0))
+        if not len(rows):
+            found.append(None)
+            continue
+        best = rows[np.argmax(confidence[rows])]
+        label = state.relations.label(int(links[best]) // 2)
+        found.append(LinkReason(label, "in" if links[best] % 2 else "out", float(confidence[best])))
+    return found

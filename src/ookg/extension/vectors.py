@@ -1,0 +1,61 @@
+"""The vectors of known and new entities and relations, as a question sees them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.extension.state import State
+from ookg.statistics import IntArray
+
+
+def relation_vector(state: State, relation: int) -> Tensor:
+    """(1, relation_width); NaN for a new relation that got none."""
+    trained = state.model.embedding.relations
+    if relation < len(trained):
+        return trained[relation][None]
+    group = state.groups[state.group_of[-1 - relation]]
+    made = group.newcomers.embedding.relations
+    place = len(trained) + group.relations.tolist().index(relation)
+    if place >= len(made):  # TransH and TransR make none
+        return trained.new_full((1, trained.shape[1]), torch.nan)
+    return made[place][None]
+
+
+def entity_vector(state: State, entity: int, relation: int) -> Tensor:
+    """(1, entity_width) of a known entity, or a new one that is represented, as a question over a relation sees it."""
+    if entity < state.num_known:
+        return state.model.embedding.entities[entity][None]
+    group = state.group(entity)
+    assert group is not None  # `lookup.entity_id` has refused what has no group
+    queries = np.array([relation]) if state.preparation.weights.needs_query else None
+    return group.seen_in(state.overlay.graph).vectors(np.array([group.place(entity)]), queries)
+
+
+def entity_vectors(state: State, entities: IntArray, relation: int) -> Tensor:
+    """(entities, entity_width) as a question over a relation sees them; NaN where there is none."""
+    table = state.model.embedding.entities
+    found = table[torch.from_numpy(np.where(entities < state.num_known, entities, 0)).to(table.device)]
+    is_new = entities >= state.num_known
+    found[torch.from_numpy(is_new).to(found.device)] = torch.nan
+    wanted = entities[is_new]
+    for group in state.everyone if len(wanted) else ():
+        place = group.places(wanted)
+        mine = np.flatnonzero(is_new)[place >= 0]
+        if not len(mine):
+            continue
+        queries = np.full(len(mine), relation) if state.preparation.weights.needs_query else None
+        vectors = group.seen_in(state.overlay.graph).vectors(place[place >= 0], queries)
+        found[torch.from_numpy(mine).to(found.device)] = vectors
+    return found
+
+
+def single_vectors(state: State) -> dict[str, Tensor]:
+    """The vectors of all new entities that have one, by label; the preparation gives each a single one."""
+    found: dict[str, Tensor] = {}
+    for group in state.everyone:
+        made = np.flatnonzero(group.newcomers.representable)
+        rows = group.newcomers.vectors(made)
+        found |= dict(zip(state.entities.select(group.entities[made]), rows, strict=True))
+    return found
