@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ookg.model import Model
+from typing import Any
 
 MANY = 50_000  # among more names, the closest ones would take seconds to find
 LONGEST = 1_200  # characters of a message; a value from a damaged file may be longer than any screen
@@ -55,7 +52,7 @@ class ModelNotStored(InputError):
     model: the trained `ookg.Model`, to be saved elsewhere; is_resumable: whether `--resume` stores it without training
     """
 
-    def __init__(self, problem: str, model: Model, is_resumable: bool) -> None:
+    def __init__(self, problem: str, model: Any, is_resumable: bool) -> None:
         super().__init__(problem)
         self.model, self.is_resumable = model, is_resumable
 
