@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from ookg.errors import OokgError
+from ookg.errors import FileError, OokgError
+from ookg.interchange import arrays
 from ookg.interchange.arrays import read
 from ookg.interchange.foreign import ImportOptions
 from ookg.models import RotatE, TransE
@@ -187,3 +188,16 @@ def test_word2vec_misfits(tmp_path: Path) -> None:
     assert "not word2vec text" in refusal(tmp_path)
     path.write_text("1 6\nNew York 1 2 3 4 5 6\n")
     assert read(tmp_path, ImportOptions()).entities.labels.to_pylist() == ["New York"]
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (pa.table([["a"], [[0.5]], [[0.5]]], names=["entity", "vector", "vector"]), "each once"),
+        (pa.table({"entity": pa.array([b"\xff"]), "vector": [[0.5]]}), "damaged Parquet data"),
+    ],
+)
+def test_parquet_that_cannot_be_meant(table: Any, problem: str, tmp_path: Path) -> None:
+    pq.write_table(table, tmp_path / "entities.parquet")
+    with pytest.raises(FileError, match=problem):
+        arrays._parquet(tmp_path / "entities.parquet", "entity")

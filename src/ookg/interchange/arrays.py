@@ -191,9 +191,10 @@ def _safetensors(path: Path, kind: str) -> Any:
 def _parquet(path: Path, kind: str) -> _Rows:
     try:
         names = pq.read_schema(path).names
-        if kind not in names or "vector" not in names:
-            raise FileError(path, f"columns {', '.join(names)}", f"expected {kind} and vector")
+        if names.count(kind) != 1 or names.count("vector") != 1:
+            raise FileError(path, f"columns {', '.join(names)}", f"expected {kind} and vector, each once")
         columns = read_parquet(path, [kind, "vector"])
+        texts = columns[kind].cast(pa.string()).to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise FileError(path, f"damaged Parquet data ({error})", "write it again") from error
     labels, vectors = columns[kind], columns["vector"].combine_chunks()
@@ -206,7 +207,7 @@ def _parquet(path: Path, kind: str) -> _Rows:
     if flat.null_count or any(size != width for size in vectors.value_lengths().to_pylist()):
         raise FileError(path, "vectors of different lengths, or with gaps", "give every row the same dimension")
     numbers = flat.to_numpy(zero_copy_only=False).reshape(len(vectors), width)
-    return _Rows(path, numbers, labels.cast(pa.string()).to_pylist())
+    return _Rows(path, numbers, texts)
 
 
 def _word2vec(path: Path) -> _Rows:
