@@ -348,3 +348,13 @@ def test_a_directory_of_an_older_version_has_only_sizes(model: Model, tmp_path: 
     assert [file.problem for file in check_model(tmp_path) if file.problem] == [
         f"{triples.stat().st_size} bytes instead of {triples.stat().st_size - 1}"
     ]
+
+
+def test_a_length_in_no_norm_is_refused(model: Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "m")
+    path = tmp_path / "m" / "model.json"
+    description = json.loads(path.read_text())
+    plain = {name: value for name, value in description.items() if name not in ("digest", "digests")}
+    path.write_text(json.dumps(plain | {"unit_norm": 10**30}))
+    with pytest.raises(ModelFileError, match="'unit_norm' is 1000"):
+        Model.load(tmp_path / "m")

@@ -445,6 +445,7 @@ def _description(directory: Path) -> dict[str, Any]:
             lambda value: value is None or (isinstance(value, dict) and set(value) == set(description["bytes"])),
         ),
         ("norm", lambda value: value in (1, 2)),
+        ("unit_norm", lambda value: value in (None, 0, 1, 2)),
         ("settings", lambda value: isinstance(value, dict)),
         ("provenance", lambda value: isinstance(value, dict)),
     ):
