@@ -11,6 +11,8 @@ pytest.importorskip("numba")
 import repeatability
 from ookg.kernels import cpu_step
 from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, MODULI
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
 
 FAST = [name for name, way in repeatability.WAYS.items() if not way.is_slow]
 
@@ -27,6 +29,21 @@ def test_losses_do_not_depend_on_where_the_arrays_lie(kind: int) -> None:
         losses = cpu_step.row_losses(places[0], places[1], places[2], 4.0, 1.0, kind, places[3])
         results.append((losses.tobytes(), places[3].tobytes()))
     assert len(set(results)) == 1
+
+
+def test_trainings_of_one_seed_are_equal_wherever_memory_is_given_to_them() -> None:
+    random = np.random.default_rng(0)
+    triples = torch.from_numpy(np.unique(random.integers(0, [48, 5, 48], (300, 3)), axis=0))
+    settings = TrainingSettings(dim=12, steps=20, batch=64, negatives=16, margin=4.0)
+    kept: list[object] = []
+    found = set()
+    for _ in range(60):
+        kept += [torch.empty(int(random.integers(1, 3000))), np.empty(int(random.integers(1, 3000)))]
+        trainer = Trainer(triples, 48, 5, settings)
+        for _ in range(settings.steps):
+            trainer.step()
+        found.add(trainer.entity_vectors.numpy().tobytes())
+    assert len(found) == 1
 
 
 def test_moving_changes_places_and_nothing_else() -> None:
