@@ -62,12 +62,12 @@ def made_model(name: str) -> Any:
     """A model with random vectors: how long a question takes does not depend on what it answers."""
     import torch
 
-    from ookg.checkpoint import Checkpoint
-    from ookg.embedding import Embedding
-    from ookg.model import Model
+    from ookg.graph.statistics import GraphStatistics
+    from ookg.graph.vocabulary import Vocabulary
+    from ookg.model.model import Model
     from ookg.models import TransE
-    from ookg.statistics import GraphStatistics
-    from ookg.vocabulary import Vocabulary
+    from ookg.models.embedding import Embedding
+    from ookg.storage.checkpoint import Checkpoint
 
     entities, size, dim = SIZES[name]
     random = np.random.default_rng(0)
@@ -104,7 +104,7 @@ def measured(name: str, quick: bool, is_old: bool) -> list[Line]:
             lines.append(Line(f"before: {title}", median(ask, times)))
         return lines
     from ookg.extension.questions import AnswerOptions
-    from ookg.scores import best_places, gaps_to_all
+    from ookg.scoring.nearest import best_places, gaps_to_all
 
     point = torch.randn(1, SIZES[name][2])
     lines.append(Line("bare", median(lambda: best_places(-gaps_to_all(model.embedding, point)[0], 10), times)))

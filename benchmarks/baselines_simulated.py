@@ -15,11 +15,11 @@ import json
 
 import torch
 
-from ookg.baselines import BASELINES, published_settings, train_baseline
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
 from ookg.evidence.claims import simulated
-from ookg.reproduction.measuring import classification_figures
+from ookg.research.baselines import BASELINES, published_settings, train_baseline
+from ookg.research.reproduction.measuring import classification_figures
 
 
 def main() -> None:

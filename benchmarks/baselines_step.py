@@ -18,17 +18,17 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from ookg.baselines import BASELINES, TrainedBaseline, published_settings
-from ookg.baselines.aggregators import Lstm
-from ookg.baselines.encoder import Encoder
-from ookg.baselines.objective import batch_loss
-from ookg.baselines.sampling import Batches
-from ookg.baselines.training import WARM_UP, CapturedStep, Step, fast_products
-from ookg.baselines.validation import validation_of
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
-from ookg.evaluation.link_prediction import kept_by, link_prediction
-from ookg.evaluation.queries import test_queries
+from ookg.research.baselines import BASELINES, TrainedBaseline, published_settings
+from ookg.research.baselines.aggregators import Lstm
+from ookg.research.baselines.encoder import Encoder
+from ookg.research.baselines.objective import batch_loss
+from ookg.research.baselines.sampling import Batches
+from ookg.research.baselines.training import WARM_UP, CapturedStep, Step, fast_products
+from ookg.research.baselines.validation import validation_of
+from ookg.scoring.link_prediction import kept_by, link_prediction
+from ookg.scoring.queries import test_queries
 
 
 def wait(device: torch.device) -> None:
@@ -58,7 +58,7 @@ def check(encoder: Encoder, batch: Tensor) -> str:
 
 def check_recurrence(aggregator: Lstm) -> str:
     """Compare the LSTM's kernel with the library's LSTM in full precision: random sequences, small random gradients."""
-    from ookg.kernels.gpu_lstm import lstm_outputs
+    from ookg.research.kernels.gpu_lstm import lstm_outputs
 
     weights = next(aggregator.parameters())
     sequences = torch.randn(256, 64, weights.shape[1], device=weights.device, requires_grad=True)

@@ -27,15 +27,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from ookg.embedding import Embedding
-from ookg.evaluation.ranking import AnswerIndex, reference_rank_counts
+from ookg.graph.statistics import GraphStatistics, directed_cooccurrence
 from ookg.kernels import cpu_step
-from ookg.kernels.cpu import NumbaStep, gap_to_all, rank_counts, weighted_candidates
-from ookg.kernels.reference import ReferenceStep, adam_update, loss_and_gradients
 from ookg.models import GEOMETRIES
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import reference_sums
 from ookg.newcomers.support import Support
-from ookg.statistics import GraphStatistics, directed_cooccurrence
+from ookg.scoring.ranking import AnswerIndex, reference_rank_counts
+from ookg.training.cpu_step import NumbaStep, gap_to_all, rank_counts, weighted_candidates
+from ookg.training.reference_step import ReferenceStep, adam_update, loss_and_gradients
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings, preset
 from ookg.training.tables import Tables

@@ -27,18 +27,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ookg.checkpoint import STATE_FILE, Checkpoint, check_model, load_checkpoint, save_checkpoint
 from ookg.datasets import SplitSettings, split, write_dataset
 from ookg.datasets.splitting import Split
-from ookg.embedding import Embedding
 from ookg.errors import OokgError
-from ookg.files import LOCK_FILE, atomic_write, save_tensors
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import as_triples
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.exports import collect, export
-from ookg.model import Model
+from ookg.model.model import Model
 from ookg.models import TransE
-from ookg.statistics import GraphStatistics
-from ookg.triples import as_triples
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
+from ookg.storage.checkpoint import STATE_FILE, Checkpoint, check_model, load_checkpoint, save_checkpoint
+from ookg.system.files import LOCK_FILE, atomic_write, save_tensors
 
 ENTITIES, RELATIONS, DIM, TRIPLES = 2000, 5, 64, 5000
 READERS = 2

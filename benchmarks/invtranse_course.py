@@ -23,17 +23,17 @@ import torch
 from ookg.datasets import find_dataset, load_dataset
 from ookg.datasets.dataset import part_files
 from ookg.datasets.encoded import EncodedDataset
-from ookg.embedding import Embedding
-from ookg.evaluation.scoring import TranslationScorer
-from ookg.evaluation.thresholds import Thresholds
 from ookg.evidence.claims import simulated
+from ookg.graph.statistics import GraphStatistics
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Degree
-from ookg.newcomers.support import BoolArray
-from ookg.reproduction.methods.inverse import INV_TRANSE_AS_PUBLISHED, newcomers_with_untrained_rows
-from ookg.statistics import FloatArray, GraphStatistics
+from ookg.research.reproduction.methods.inverse import INV_TRANSE_AS_PUBLISHED, newcomers_with_untrained_rows
+from ookg.scoring.scorer import TranslationScorer
+from ookg.scoring.thresholds import Thresholds
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
+from ookg.types import BoolArray, FloatArray
 
 GRID = np.arange(-10, 10, 0.1)  # of γ - D
 

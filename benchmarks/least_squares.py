@@ -20,14 +20,15 @@ import torch
 
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
-from ookg.embedding import Embedding
-from ookg.evaluation.thresholds import Thresholds
+from ookg.graph.statistics import GraphStatistics
 from ookg.models import Projected
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers, find_newcomers
 from ookg.newcomers.reducer import Degree
-from ookg.statistics import GraphStatistics, IntArray
+from ookg.scoring.thresholds import Thresholds
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
+from ookg.types import IntArray
 
 DATASETS = "WN11-Head-3000,WN11-Tail-3000,WN11-Both-3000"
 MODELS = "transe,rotate,transh,transr"

@@ -24,8 +24,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from ookg.embedding import Embedding
 from ookg.models import GEOMETRIES, Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import Problem, ReferenceRefinement, Refinement, RefineSettings, refine
 from ookg.newcomers.support import Support, find_support
 

@@ -28,21 +28,21 @@ import numpy as np
 import torch
 
 import ookg
-from ookg.audit import AuditSettings, audit
-from ookg.embedding import Embedding
-from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts
+from ookg.graph.statistics import GraphStatistics
 from ookg.kernels import cpu_newcomers, cpu_ranking, cpu_refinement, cpu_step, threads
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.newcomers.refinement import RefineSettings
+from ookg.scoring.ranking import AnswerIndex, filtered_rank_counts
+from ookg.simulation.audit import AuditSettings, audit
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
-from ookg.statistics import GraphStatistics
+from ookg.simulation.tuning import TuningSettings, tune
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
-from ookg.tuning import TuningSettings, tune
 
 Array = np.ndarray[Any, Any]
 SLOW_SHARE = 20

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import ookg
-from ookg.model import Model
+from ookg.graph.triples import Triples, as_triples
+from ookg.model.model import Model
 from ookg.training.settings import TrainingSettings
-from ookg.triples import Triples, as_triples
 
 torch.set_num_threads(1)  # small tensors; two threads that wait for each other are slower
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from ookg.demo import tour
-from ookg.model import Model
+from ookg.model.model import Model
 
 
 @pytest.fixture(scope="module", params=range(5))

@@ -9,26 +9,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ookg.assessment import evaluate as evaluate
     from ookg.datasets import load_dataset as load_dataset
     from ookg.errors import OokgError as OokgError
+    from ookg.evaluation.evaluate import evaluate as evaluate
+    from ookg.evaluation.judging import JudgeSettings as JudgeSettings
+    from ookg.evaluation.judging import judge as judge
     from ookg.evidence.combined import RankingWeights as RankingWeights
-    from ookg.extension.model import ExtendedModel as ExtendedModel
+    from ookg.extension.extended import ExtendedModel as ExtendedModel
     from ookg.extension.questions import AnswerOptions as AnswerOptions
     from ookg.extension.questions import Question as Question
-    from ookg.judging import JudgeSettings as JudgeSettings
-    from ookg.judging import judge as judge
-    from ookg.model import Model as Model
+    from ookg.graph.triples import read_triples as read_triples
+    from ookg.graph.triples import write_triples as write_triples
+    from ookg.model.model import Model as Model
+    from ookg.model.train import train as train
     from ookg.newcomers.embedder import NeighborLimit as NeighborLimit
     from ookg.newcomers.reducer import Correlation as Correlation
     from ookg.newcomers.reducer import Degree as Degree
     from ookg.newcomers.reducer import Uniform as Uniform
     from ookg.newcomers.refinement import RefineSettings as RefineSettings
-    from ookg.pretraining import train as train
     from ookg.training.settings import TrainingSettings as TrainingSettings
     from ookg.training.settings import preset as preset
-    from ookg.triples import read_triples as read_triples
-    from ookg.triples import write_triples as write_triples
 
 __version__ = "0.1.0"
 
@@ -38,9 +38,9 @@ _HOMES = {
     "AnswerOptions": "ookg.extension.questions",
     "Correlation": "ookg.newcomers.reducer",
     "Degree": "ookg.newcomers.reducer",
-    "ExtendedModel": "ookg.extension.model",
-    "JudgeSettings": "ookg.judging",
-    "Model": "ookg.model",
+    "ExtendedModel": "ookg.extension.extended",
+    "JudgeSettings": "ookg.evaluation.judging",
+    "Model": "ookg.model.model",
     "NeighborLimit": "ookg.newcomers.embedder",
     "OokgError": "ookg.errors",
     "Question": "ookg.extension.questions",
@@ -48,20 +48,20 @@ _HOMES = {
     "RefineSettings": "ookg.newcomers.refinement",
     "TrainingSettings": "ookg.training.settings",
     "Uniform": "ookg.newcomers.reducer",
-    "evaluate": "ookg.assessment",
-    "judge": "ookg.judging",
+    "evaluate": "ookg.evaluation.evaluate",
+    "judge": "ookg.evaluation.judging",
     "load_dataset": "ookg.datasets",
     "preset": "ookg.training.settings",
-    "read_triples": "ookg.triples",
-    "train": "ookg.pretraining",
-    "write_triples": "ookg.triples",
+    "read_triples": "ookg.graph.triples",
+    "train": "ookg.model.train",
+    "write_triples": "ookg.graph.triples",
 }
 __all__ = [*_HOMES, "__version__", "load"]  # noqa: PLE0604 (all of them are strings)
 
 
 def load(directory: str, device: str = "cpu") -> "Model":
     """Read a model directory."""
-    from ookg.model import Model
+    from ookg.model.model import Model
 
     return Model.load(directory, device)
 

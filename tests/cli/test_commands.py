@@ -15,14 +15,14 @@ import pytest
 import torch
 
 from conftest import random_triples
-from ookg.checkpoint import STATE_FILE, holds_model
 from ookg.cli import COMMANDS, main
-from ookg.model import Model
-from ookg.pretraining import _digest
+from ookg.graph.triples import read_triples, write_triples
+from ookg.model.model import Model
+from ookg.model.train import _digest
+from ookg.storage.checkpoint import STATE_FILE, holds_model
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
-from ookg.triples import read_triples, write_triples
 
 Run = Callable[..., str]
 TRAINING = ["--dim", "8", "--steps", "40", "--batch", "32", "--negatives", "4", "--margin", "4", "--lr", "0.05"]

@@ -18,13 +18,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from fuzz.inputs import TRAINING, seal, write_inputs
-from ookg.checkpoint import STATE_FILE
 from ookg.cli import main
 from ookg.errors import LONGEST, InputError
+from ookg.graph.triples import as_triples
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.refinement import RefineSettings
+from ookg.storage.checkpoint import STATE_FILE
 from ookg.training.settings import TrainingSettings
-from ookg.triples import as_triples
 
 DEEP = "[" * 5000 + "]" * 5000
 HUGE = "1" + "0" * 30

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import random_triples
 from ookg.cli import main
-from ookg.triples import write_triples
+from ookg.graph.triples import write_triples
 
 
 @pytest.fixture(scope="module")

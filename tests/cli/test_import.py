@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ookg.cli import main
-from ookg.model import Model
+from ookg.model.model import Model
 
 Run = Callable[..., str]
 N, R, D, GAMMA = 12, 3, 4, 6.0

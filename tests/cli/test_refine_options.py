@@ -13,8 +13,8 @@ import pytest
 from conftest import random_triples
 from ookg.cli import main
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
-from ookg.model import Model
-from ookg.triples import write_triples
+from ookg.graph.triples import write_triples
+from ookg.model.model import Model
 
 Run = Callable[..., str]
 TRAINING = ["--steps", "20", "--batch", "32", "--negatives", "4", "--margin", "4", "--lr", "0.05", "--device", "cpu"]

@@ -17,15 +17,15 @@ import pytest
 import torch
 
 import ookg
-from ookg import checkpoint
-from ookg.checkpoint import STATE_FILE, holds_model
 from ookg.cli import main
 from ookg.errors import ModelNotStored
-from ookg.files import save_tensors
+from ookg.graph.triples import read_triples
+from ookg.storage import checkpoint
+from ookg.storage.checkpoint import STATE_FILE, holds_model
+from ookg.system.files import save_tensors
 from ookg.training import loop
 from ookg.training.loop import TrainingRun
 from ookg.training.trainer import Trainer
-from ookg.triples import read_triples
 
 Run = Callable[..., str]
 TRAINING = ["--dim", "8", "--steps", "20", "--batch", "32", "--negatives", "4", "--norm", "2", "--device", "cpu"]

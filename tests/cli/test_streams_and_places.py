@@ -20,10 +20,10 @@ from conftest import random_triples
 from ookg.cli import main
 from ookg.cli.console import print_json
 from ookg.errors import FileError
+from ookg.graph.triples import read_triples, write_triples
 from ookg.interchange import exports
-from ookg.progress import tell
+from ookg.system.progress import tell
 from ookg.training.settings import TrainingSettings
-from ookg.triples import read_triples, write_triples
 
 SMALL = ["--dim", "8", "--batch", "32", "--negatives", "4", "--device", "cpu"]
 

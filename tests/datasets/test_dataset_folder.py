@@ -10,7 +10,7 @@ import pytest
 
 from ookg.datasets import Dataset, Task, compact, find_dataset, load_dataset, statistics, write_dataset
 from ookg.errors import DatasetError, FileError, InputError
-from ookg.triples import Triples, as_triples, read_triples, write_triples
+from ookg.graph.triples import Triples, as_triples, read_triples, write_triples
 
 Rows = Sequence[tuple[str, ...]]
 

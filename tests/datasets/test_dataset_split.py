@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ookg.datasets import Split, SplitSettings, split, statistics
 from ookg.errors import InputError
-from ookg.triples import Triples, as_triples
+from ookg.graph.triples import Triples, as_triples
 
 MODES = ("head", "tail", "both")
 TASKS = ("link-prediction", "triplet-classification")

@@ -4,7 +4,7 @@ import numpy as np
 
 from ookg.datasets.dataset import Dataset
 from ookg.datasets.encoded import EncodedDataset
-from ookg.triples import as_triples
+from ookg.graph.triples import as_triples
 
 
 def test_known_entities_and_trained_relations_come_first() -> None:

@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from ookg.datasets.encoded import EncodedDataset
-from ookg.embedding import Embedding
 from ookg.errors import InputError
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.scoring import TranslationScorer
 from ookg.evidence.claims import MOST_HIDDEN, ClaimEvidence, ClaimJudge, JudgedScorer, simulated
+from ookg.graph.statistics import GraphStatistics
 from ookg.models import TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Uniform
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import TranslationScorer
+from ookg.types import BoolArray, FloatArray, IntArray
 
 KNOWN, NEW, TRAIN, VALID = 120, 5, 400, 60
 ENDS = {"head": (0,), "tail": (2,), "both": (0, 2)}

@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError
-from ookg.evaluation.link_prediction import link_prediction
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.scoring import Scorer, TranslationScorer
 from ookg.evidence import combined
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights, standard_scores, standardised
+from ookg.graph.statistics import GraphStatistics
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Degree, Uniform
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
+from ookg.scoring.link_prediction import link_prediction
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import Scorer, TranslationScorer
+from ookg.types import BoolArray, FloatArray, IntArray
 
 KNOWN, NEW, RELATIONS = 10, 3, 3
 WEIGHTS = RankingWeights(vector=1.3, links=4.0, habits=0.5)

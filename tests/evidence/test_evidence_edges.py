@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 
 from ookg.datasets.encoded import EncodedDataset
-from ookg.evaluation.queries import Queries
 from ookg.evidence.claims import simulated
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.evidence.fitting import fit_grouped_logistic, fit_logistic
-from ookg.statistics import IntArray
+from ookg.scoring.queries import Queries
+from ookg.types import IntArray
 
 KNOWN, NEW, RELATIONS = 20, 5, 4
 

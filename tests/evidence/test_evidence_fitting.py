@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from ookg.evidence.fitting import fit_logistic, fit_ranking
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray
+from ookg.types import BoolArray, FloatArray
 
 PLANTED = (1.5, -0.7, 0.0)
 

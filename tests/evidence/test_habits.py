@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ookg.evaluation.queries import Queries
 from ookg.evidence.habits import Habits
-from ookg.statistics import IntArray
+from ookg.scoring.queries import Queries
+from ookg.types import IntArray
 
 ENTITIES, RELATIONS = 8, 3
 

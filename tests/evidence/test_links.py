@@ -7,9 +7,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from ookg.evaluation.queries import Queries
 from ookg.evidence.links import SMOOTHING, LinkEvidence, LinkRules, Links
-from ookg.statistics import FloatArray, IntArray
+from ookg.scoring.queries import Queries
+from ookg.types import FloatArray, IntArray
 
 ENTITIES, RELATIONS = 9, 4
 NOTHING = np.empty((0, 3), dtype=np.int64)

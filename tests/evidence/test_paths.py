@@ -7,7 +7,7 @@ import pytest
 
 from ookg.evidence import paths
 from ookg.evidence.paths import LONG_PATH_SCALE, Paths
-from ookg.statistics import FloatArray, IntArray
+from ookg.types import FloatArray, IntArray
 
 ENTITIES = 12
 

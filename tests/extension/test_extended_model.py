@@ -14,12 +14,12 @@ import ookg
 from conftest import SMALL, random_triples
 from ookg.errors import InputError
 from ookg.evidence.combined import GraphEvidence, RankingWeights
-from ookg.extension.model import ExtendedModel
+from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import AnswerOptions, Question
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import as_triples
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Degree, Uniform
-from ookg.statistics import GraphStatistics
-from ookg.triples import as_triples
 
 Row = tuple[str, str, str]
 FIT = ookg.RefineSettings(steps=6, margin=4.0, lr=0.05, negatives=8, batch=4)
@@ -130,21 +130,21 @@ def test_only_what_a_triple_touches_is_prepared(model: ookg.Model) -> None:
 def test_counts_equal_those_of_all_triples_together(model: ookg.Model) -> None:
     rows = stories(7, 40)
     extended = model.extend(rows)
-    overlay = extended._with_evidence(extended._state).overlay
+    state = extended._with_evidence(extended._state)
     given = as_triples(rows).encoded(extended.entities, extended.relations)
     everyone = np.unique(np.concatenate([model.checkpoint.triples, given]), axis=0)
     size, relations = len(extended.entities), len(extended.relations)
     counted = GraphStatistics.count(everyone, size, relations)
     one, other = (part.ravel() for part in np.meshgrid(np.arange(relations), np.arange(relations)))
-    np.testing.assert_array_equal(overlay.graph.correlation(one, other), counted.correlation(one, other))
+    np.testing.assert_array_equal(state.graph.statistics.correlation(one, other), counted.correlation(one, other))
     evidence = GraphEvidence.count(everyone, np.empty((0, 3), dtype=np.int64), relations)
-    assert overlay.evidence is not None
+    assert state.counts is not None
     links = np.arange(2 * relations)
     as_counted = np.where(links % 2 == 0, links // 2, links // 2 + relations)
     for asked in links.tolist():
         expected = evidence.links.rules.confidence(as_counted, np.full(len(links), as_counted[asked]))
-        np.testing.assert_allclose(overlay.evidence.confidence(links, asked), expected, rtol=1e-15)
-        seen, times = overlay.evidence.seen_at(asked)
+        np.testing.assert_allclose(state.counts.confidence(links, asked), expected, rtol=1e-15)
+        seen, times = state.counts.seen_at(asked)
         known, counts = evidence.habits.at(asked // 2, is_tail=asked % 2 == 0)
         # A fact that training states and that is given too counts twice there.
         assert set(known.tolist()) == set(seen.tolist())

@@ -7,8 +7,8 @@ import pytest
 
 import ookg
 from conftest import SMALL, random_triples
-from ookg.answers import Prediction
 from ookg.evidence.combined import RankingWeights
+from ookg.extension.answers import Prediction
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.newcomers.reducer import Correlation, Degree
 

@@ -17,8 +17,8 @@ from fuzz.inputs import MODEL, TRAINING, Kind, kinds, seal
 from fuzz.mutations import damage
 from ookg.cli import _parser, main
 from ookg.errors import OokgError
-from ookg.model import Model
-from ookg.progress import tell
+from ookg.model.model import Model
+from ookg.system.progress import tell
 
 OPTIONS, FRAMES = "options", "frames"
 OPTION_VALUES = (

@@ -14,19 +14,19 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from fuzz.foreign_inputs import IMPORTERS, N, R, write_foreign
-from ookg.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
-from ookg.embedding import Embedding
 from ookg.evidence.combined import RankingWeights
+from ookg.graph.rdf import rdf_syntax
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import Triples, as_triples, read_triples, write_triples
+from ookg.model.train import _digest
+from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import RefineSettings
-from ookg.pretraining import _digest
-from ookg.rdf import rdf_syntax
 from ookg.simulation.choice import NewcomerChoice
-from ookg.statistics import GraphStatistics
+from ookg.simulation.trust import Calibration, Expectation
+from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
-from ookg.triples import Triples, as_triples, read_triples, write_triples
-from ookg.trust import Calibration, Expectation
 
 SETTINGS = TrainingSettings(dim=4, steps=4, batch=8, negatives=2, margin=4.0, lr=0.05)
 TRAINING = ("--dim", "4", "--steps", "4", "--batch", "8", "--negatives", "2", "--margin", "4", "--lr", "0.05")

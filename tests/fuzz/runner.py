@@ -128,7 +128,9 @@ def _kind(number: int) -> str:
 
 def _serve(connection: Connection, sound: str, scratch: str) -> None:
     from fuzz import cases  # noqa: F401 (loaded before the limit)
-    from ookg import audit, tuning  # noqa: F401
+    from ookg.simulation import (
+        tuning,  # noqa: F401
+    )
 
     _limit_memory()
     connection.send(None)

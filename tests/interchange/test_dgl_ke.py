@@ -13,7 +13,7 @@ import torch
 from ookg.errors import InputError, OokgError
 from ookg.interchange.dgl_ke import read
 from ookg.interchange.foreign import ImportOptions
-from ookg.model import Model
+from ookg.model.model import Model
 
 N, R, D, GAMMA = 8, 3, 5, 19.9
 TRIPLES = np.array([[h, r, t] for h in range(N) for r in range(R) for t in range(N)])

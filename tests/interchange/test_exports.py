@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange import exports
 from ookg.interchange.exports import FORMATS, collect, export
 from ookg.interchange.foreign import ForeignModel, ImportOptions
 from ookg.interchange.formats import read_foreign
-from ookg.model import Model
+from ookg.model.model import Model
 from ookg.models import Geometry, RotatE, TransE
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
 
 NEW = [("x", "r0", "e1"), ("e2", "r1", "x"), ("y", "r2", "e3")]
 IMPORTS = {"kge": "kge", "pykeen": "pykeen"}

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError, ModelFileError, OokgError
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.foreign import (
     ForeignModel,
     ImportOptions,
@@ -34,7 +34,7 @@ from ookg.interchange.foreign import (
 )
 from ookg.interchange.formats import FORMATS, read_foreign
 from ookg.models import Geometry, RotatE, TransE
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
 
 ENTITIES = np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32)
 RELATIONS = np.random.default_rng(1).normal(size=(2, 6)).astype(np.float32)

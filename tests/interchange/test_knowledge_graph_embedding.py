@@ -13,7 +13,7 @@ import torch
 from ookg.errors import InputError, OokgError
 from ookg.interchange.foreign import ImportOptions
 from ookg.interchange.knowledge_graph_embedding import read
-from ookg.model import Model
+from ookg.model.model import Model
 
 N, R, D, GAMMA = 9, 3, 4, 12.0
 TRIPLES = np.array([[h, r, t] for h in range(N) for r in range(R) for t in range(N)])

@@ -15,7 +15,7 @@ import torch
 from ookg.errors import InputError, OokgError
 from ookg.interchange.foreign import ImportOptions
 from ookg.interchange.libkge import CONVERSION, read
-from ookg.model import Model
+from ookg.model.model import Model
 
 N, R, D = 8, 3, 4
 TRIPLES = np.array([[h, r, t] for h in range(N) for r in range(R) for t in range(N)])

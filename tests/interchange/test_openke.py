@@ -13,7 +13,7 @@ import torch
 from ookg.errors import InputError, OokgError
 from ookg.interchange.foreign import ImportOptions
 from ookg.interchange.openke import read
-from ookg.model import Model
+from ookg.model.model import Model
 
 N, R, D, MARGIN = 8, 3, 4, 6.0
 SPAN = (MARGIN + 2.0) / D

@@ -14,7 +14,7 @@ import torch
 from ookg.errors import InputError, OokgError
 from ookg.interchange.foreign import ImportOptions
 from ookg.interchange.pytorch_biggraph import read
-from ookg.model import Model
+from ookg.model.model import Model
 
 D = 5
 SIZES = {("user", 0): 4, ("user", 1): 3, ("item", 0): 2}

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
 from ookg.models import GEOMETRIES
+from ookg.models.embedding import Embedding
 from ookg.newcomers.estimator import candidates
 from ookg.newcomers.support import Support
 
 pytest.importorskip("numba")
 
-from ookg.kernels.cpu import weighted_candidates
+from ookg.training.cpu_step import weighted_candidates
 
 ENTITIES, RELATIONS, NEWCOMERS = 30, 4, 300
 

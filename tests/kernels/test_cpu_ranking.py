@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ookg.embedding import Embedding
-from ookg.evaluation.ranking import AnswerIndex, reference_rank_counts
 from ookg.models import GEOMETRIES, Geometry, TransE
+from ookg.models.embedding import Embedding
+from ookg.scoring.ranking import AnswerIndex, reference_rank_counts
 
 pytest.importorskip("numba")
 
-from ookg.kernels.cpu import gap_to_all, rank_counts
+from ookg.training.cpu_step import gap_to_all, rank_counts
 
 Array = np.ndarray[Any, Any]
 

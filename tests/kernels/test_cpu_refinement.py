@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
 from ookg.kernels import threads
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import Problem, ReferenceRefinement, RefineSettings, run
 from ookg.newcomers.support import Support
 

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from ookg.kernels import threads
-from ookg.kernels.reference import ReferenceStep, loss_and_gradients
+from ookg.training.reference_step import ReferenceStep, loss_and_gradients
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 
 numba = pytest.importorskip("numba")
 
-from ookg.kernels.cpu import NumbaStep  # noqa: E402
+from ookg.training.cpu_step import NumbaStep  # noqa: E402
 
 ENTITIES, RELATIONS = 40, 5
 GEOMETRIES = [("transe", 1), ("transe", 2), ("rotate", 1), ("rotate", 2)]

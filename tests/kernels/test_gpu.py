@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
-from ookg.evaluation.ranking import AnswerIndex, reference_rank_counts
-from ookg.kernels.reference import ReferenceStep
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
+from ookg.scoring.ranking import AnswerIndex, reference_rank_counts
+from ookg.training.reference_step import ReferenceStep
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables

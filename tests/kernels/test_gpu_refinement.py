@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import Problem, ReferenceRefinement, RefineSettings
 from ookg.newcomers.support import Support
 

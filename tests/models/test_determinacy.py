@@ -11,9 +11,9 @@ import torch
 import ookg
 from conftest import SMALL
 from ookg.cli import main
+from ookg.graph.triples import Triples
 from ookg.models import TransH, TransR
 from ookg.models.determinacy import STEPS, Determinacy, determinacy, random_cases
-from ookg.triples import Triples
 
 
 @pytest.fixture(scope="module")

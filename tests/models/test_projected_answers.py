@@ -11,7 +11,7 @@ import pytest
 import ookg
 from conftest import SMALL, random_triples
 from ookg.cli import main
-from ookg.triples import Triples, write_triples
+from ookg.graph.triples import Triples, write_triples
 
 NEW = [("x", "r0", "e1"), ("e2", "r1", "x"), ("y", "r2", "e3")]
 
@@ -36,7 +36,7 @@ def test_answers_have_the_scores_of_their_triples(name: str, graph: Triples) -> 
 def test_commands(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_triples(tmp_path / "graph.tsv", random_triples(0))
     write_triples(tmp_path / "valid.tsv", random_triples(1, size=10))
-    write_triples(tmp_path / "new.tsv", ookg.triples.as_triples(NEW))
+    write_triples(tmp_path / "new.tsv", ookg.graph.triples.as_triples(NEW))
     options = ["--dim", "6", "--steps", "20", "--batch", "16", "--negatives", "4", "--device", "cpu"]
     options += ["--valid", str(tmp_path / "valid.tsv"), "--validate-every", "10"]
     out = str(tmp_path / "model")

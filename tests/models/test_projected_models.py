@@ -10,25 +10,25 @@ import torch
 
 import ookg
 from conftest import SMALL
-from ookg.checkpoint import load_checkpoint
-from ookg.embedding import Embedding
 from ookg.errors import InputError
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.ranking import AnswerIndex, filtered_rank_counts, query_rank_counts
-from ookg.evaluation.scoring import TranslationScorer
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import Triples
 from ookg.interchange import arrays
 from ookg.interchange.exports import collect, export
 from ookg.interchange.foreign import ImportOptions
-from ookg.kernels.reference import loss_and_gradients
-from ookg.model import Model
+from ookg.model.model import Model
 from ookg.models import Projected, TransE, TransH, TransR
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Uniform
-from ookg.statistics import GraphStatistics
+from ookg.scoring.queries import Queries
+from ookg.scoring.ranking import AnswerIndex, filtered_rank_counts, query_rank_counts
+from ookg.scoring.scorer import TranslationScorer
+from ookg.storage.checkpoint import load_checkpoint
+from ookg.training.reference_step import loss_and_gradients
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
-from ookg.triples import Triples
 
 GEOMETRIES: list[Projected] = [TransH(5, 1), TransH(5, 2), TransR(5, 1), TransR(5, 2, relation_dim=3)]
 

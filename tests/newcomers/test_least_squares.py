@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
+from ookg.graph.statistics import GraphStatistics
 from ookg.models import Projected, TransE, TransH, TransR
+from ookg.models.embedding import Embedding
 from ookg.newcomers import least_squares as module
 from ookg.newcomers.embedder import Newcomers, find_newcomers
 from ookg.newcomers.estimator import candidates
 from ookg.newcomers.least_squares import least_squares
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
-from ookg.statistics import GraphStatistics, IntArray
+from ookg.types import IntArray
 
 KNOWN, RELATIONS, NEW, DIM = 12, 5, 7, 6
 GEOMETRIES: list[TransH | TransR] = [

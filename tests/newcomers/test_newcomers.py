@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError
+from ookg.graph.statistics import GraphStatistics
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers import embedder
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights, normalised
-from ookg.statistics import GraphStatistics, IntArray
+from ookg.types import IntArray
 
 KNOWN = np.array([[0, 0, 1], [1, 0, 2], [0, 1, 2], [2, 1, 1]])  # three entities, two relations
 TABLE = torch.tensor([[1.0, 0.0], [0.0, 2.0], [4.0, 4.0]])

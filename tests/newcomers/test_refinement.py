@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers import refinement
 from ookg.newcomers.refinement import Problem, ReferenceRefinement, RefineSettings, refine, run
 from ookg.newcomers.support import Support
-from ookg.statistics import IntArray
 from ookg.training.loss import self_adversarial_loss
 from ookg.training.sampling import Batch
 from ookg.training.settings import TrainingSettings
+from ookg.types import IntArray
 
 ENTITIES, RELATIONS = 12, 2
 SETTINGS = RefineSettings(margin=3.0, steps=8, lr=0.02, negatives=7, batch=5)

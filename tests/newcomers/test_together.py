@@ -9,19 +9,20 @@ import pytest
 import torch
 
 import ookg
-from ookg.checkpoint import Checkpoint
-from ookg.embedding import Embedding
 from ookg.errors import InputError
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.scoring import TranslationScorer
-from ookg.model import Model
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import as_triples
+from ookg.model.model import Model
 from ookg.models import Geometry, RotatE, TransE, TransH
+from ookg.models.embedding import Embedding
 from ookg.newcomers import embedder, system
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, refine
-from ookg.statistics import GraphStatistics, IntArray
-from ookg.triples import as_triples
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import TranslationScorer
+from ookg.storage.checkpoint import Checkpoint
+from ookg.types import IntArray
 
 KNOWN, NEW, TRAINED, ADDED = 6, 9, 3, 2
 BOTH = pytest.mark.parametrize("geometry", [TransE(4), RotatE(4)], ids=str)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ookg.interchange.foreign import ForeignModel
-from ookg.model import Model
+from ookg.model.model import Model
 from ookg.newcomers.reducer import Uniform
 
 Rows = list[tuple[str, str, str]]

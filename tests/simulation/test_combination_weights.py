@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.scoring import TranslationScorer
 from ookg.evidence.combined import RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
 from ookg.models import TransE
+from ookg.models.embedding import Embedding
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation import contenders
 from ookg.simulation.contenders import Contenders
 from ookg.simulation.hiding import Hidden, HidingSettings
 from ookg.simulation.simulated import Simulation
-from ookg.statistics import FloatArray
-from ookg.tuning import TuningSettings, _is_better, _Search
+from ookg.simulation.tuning import TuningSettings, _is_better, _Search
+from ookg.types import FloatArray
 
 KNOWN = 60
 NOW = RankingWeights(vector=1.0, links=0.0, habits=0.0)

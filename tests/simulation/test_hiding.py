@@ -10,7 +10,7 @@ import pytest
 from conftest import random_triples
 from ookg.errors import InputError
 from ookg.simulation.hiding import Draw, Hidden, HidingSettings, hide
-from ookg.statistics import IntArray
+from ookg.types import IntArray
 
 TRIPLES = random_triples(3, entities=60, relations=5, size=400)
 SIZES = len(TRIPLES.entities), len(TRIPLES.relations)

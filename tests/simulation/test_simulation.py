@@ -13,26 +13,27 @@ import pytest
 import torch
 
 import ookg
-from ookg.audit import TRAINED, Audit, AuditSettings, audit
-from ookg.checkpoint import Checkpoint, load_checkpoint, save_newcomer_choice
 from ookg.cli import main
 from ookg.errors import InputError, ModelFileError
-from ookg.evaluation.ranking import RankSummary
-from ookg.evaluation.scoring import TranslationScorer
-from ookg.files import LOCK_FILE
-from ookg.model import Model
+from ookg.graph.statistics import GraphStatistics
+from ookg.model.model import Model
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
+from ookg.scoring.ranking import RankSummary
+from ookg.scoring.scorer import TranslationScorer
+from ookg.simulation.audit import TRAINED, Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.contenders import Contenders, Setup, starting_refinement
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
-from ookg.statistics import GraphStatistics, IntArray
+from ookg.simulation.trust import trust_of
+from ookg.simulation.tuning import MOVES, Tuning, TuningSettings, _is_better, tune
+from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_choice
+from ookg.system.files import LOCK_FILE
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
-from ookg.trust import trust_of
-from ookg.tuning import MOVES, Tuning, TuningSettings, _is_better, tune
+from ookg.types import IntArray
 
 SIDE = 11
 SETTINGS = TrainingSettings(dim=12, steps=100, batch=128, negatives=8, margin=4.0, lr=0.05)

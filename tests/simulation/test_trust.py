@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from ookg import trust
-from ookg.embedding import Embedding
 from ookg.errors import InputError
 from ookg.models import TransE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers, find_newcomers
 from ookg.newcomers.reducer import Uniform
-from ookg.statistics import FloatArray
-from ookg.trust import Calibration, Outcomes, Trust, calibration_error, spreads, trust_of, trust_table
+from ookg.simulation import trust
+from ookg.simulation.trust import Calibration, Outcomes, Trust, calibration_error, spreads, trust_of, trust_table
+from ookg.types import FloatArray
 
 # Four entities and a relation that moves by (1, 0).
 EMBEDDING = Embedding(

@@ -18,18 +18,18 @@ from safetensors.torch import save_file
 
 import ookg
 from conftest import SMALL, random_triples
-from ookg.checkpoint import STATE_FILE, holds_model, save_newcomer_choice
 from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
-from ookg.files import held
-from ookg.model import Model
-from ookg.pretraining import Storage
-from ookg.progress import Reporter
+from ookg.graph.triples import Triples, write_triples
+from ookg.model.model import Model
+from ookg.model.train import Storage
 from ookg.simulation.choice import NewcomerChoice
+from ookg.storage.checkpoint import STATE_FILE, holds_model, save_newcomer_choice
+from ookg.system.files import held
+from ookg.system.progress import Reporter
 from ookg.training.loop import TrainedTables, TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 from ookg.training.trainer import Trainer
-from ookg.triples import Triples, write_triples
 
 
 def trainer(triples: Triples, settings: TrainingSettings) -> Trainer:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from ookg.kernels.reference import adam_update, loss_and_gradients
+from ookg.training.reference_step import adam_update, loss_and_gradients
 from ookg.training.sampling import Batch, Sampler
 from ookg.training.settings import PRESETS, TrainingSettings
 

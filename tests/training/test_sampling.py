@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from ookg.training import randomness
+from ookg.kernels import randomness
 from ookg.training.sampling import Sampler, subsampling_weights
 from ookg.training.settings import TrainingSettings
 

@@ -12,7 +12,7 @@ from keyword import iskeyword
 from typing import NoReturn
 
 from ookg.errors import InputError, OokgError, TrainingInterrupted, one_line
-from ookg.progress import silence, tell
+from ookg.system.progress import silence, tell
 
 SMALLER = "use a smaller --dim, --batch or --negatives, or less data at once"
 

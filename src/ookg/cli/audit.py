@@ -27,7 +27,7 @@ from ookg.cli.simulating import add_simulation_options, chosen_hiding
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ookg.audit import Audit, Group
+    from ookg.simulation.audit import Audit, Group
 
 SUMMARY = "what a newcomer loses against a trained entity, and what would help"
 
@@ -48,19 +48,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit, print, and draw and store what is asked for."""
-    from ookg.audit import AuditSettings, audit
-    from ookg.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
     from ookg.errors import InputError
-    from ookg.files import check_place
+    from ookg.simulation.audit import AuditSettings, audit
     from ookg.simulation.picture import draw_audit, picture_files
     from ookg.simulation.retraining import Retraining
+    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
+    from ookg.system.files import check_place
 
     if arguments.save and not arguments.retrain:
         raise InputError("--save stores what to expect of a new entity, and a quick audit is too kind; add --retrain")
     if arguments.steps is not None and not arguments.retrain:
         raise InputError("--steps is for training again; add --retrain")
     if arguments.figure is not None:
-        from ookg.reproduction.figures import import_matplotlib
+        from ookg.research.reproduction.figures import import_matplotlib
 
         import_matplotlib()
         for file in picture_files(arguments.figure):

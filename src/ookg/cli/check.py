@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and print."""
-    from ookg.checkpoint import check_model
+    from ookg.storage.checkpoint import check_model
 
     found = check_model(arguments.model)
     damaged = [file.name for file in found if file.problem is not None]

@@ -53,8 +53,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Classify and print."""
     from ookg.errors import InputError
-    from ookg.judging import JudgeSettings, judge
-    from ookg.triples import Triples, read_triples
+    from ookg.evaluation.judging import JudgeSettings, judge
+    from ookg.graph.triples import Triples, read_triples
 
     form = triple_format(arguments)
     model = load_model(arguments)

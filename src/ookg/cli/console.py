@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ookg.progress import tell
-from ookg.triples import TripleFormat
+from ookg.graph.triples import TripleFormat
+from ookg.system.progress import tell
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ookg.model import Model
+    from ookg.model.model import Model
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
     from ookg.newcomers.refinement import RefineSettings
-    from ookg.trust import Trust
+    from ookg.simulation.trust import Trust
 
 
 def whole_number(text: str) -> int:
@@ -131,8 +131,8 @@ def add_prefix_option(parser: argparse.ArgumentParser) -> None:
 
 def shortener(arguments: argparse.Namespace) -> Callable[[str], str]:
     """How labels are shown in tables: by the common prefixes and those of --prefix."""
-    from ookg.display import PREFIXES, shortened
     from ookg.errors import InputError
+    from ookg.system.display import PREFIXES, shortened
 
     prefixes = dict(PREFIXES)
     for text in arguments.prefix:
@@ -235,7 +235,7 @@ def chosen_limit(arguments: argparse.Namespace) -> NeighborLimit | None:
 
 def load_model(arguments: argparse.Namespace) -> Model:
     """The model that the command names."""
-    from ookg.model import Model
+    from ookg.model.model import Model
     from ookg.training.loop import choose_device
 
     return Model.load(arguments.model, str(choose_device(arguments.device)))
@@ -243,7 +243,7 @@ def load_model(arguments: argparse.Namespace) -> Model:
 
 def trust_in_words(trust: Trust) -> str:
     """How far to trust a new entity's vector, in one line."""
-    from ookg.display import counted
+    from ookg.system.display import counted
 
     parts = [counted(trust.triples, "usable triple")]
     if trust.spread is not None:
@@ -264,8 +264,8 @@ def print_notes(notes: Sequence[str]) -> None:
 def check_output(path: str, inputs: Sequence[str | None], model: str | None = None) -> None:
     """Refuse to write over what is read, an input file or a file of the model, or where nothing can be written."""
     from ookg.errors import InputError
-    from ookg.files import check_place
-    from ookg.reading import STANDARD_INPUT
+    from ookg.graph.reading import STANDARD_INPUT
+    from ookg.system.files import check_place
 
     if path == STANDARD_INPUT:
         raise InputError("- as an output; give the name of a file")

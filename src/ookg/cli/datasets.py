@@ -33,8 +33,8 @@ from ookg.datasets import (
 )
 from ookg.datasets.download import BASE_URL, Progress
 from ookg.errors import InputError
-from ookg.reading import STANDARD_INPUT
-from ookg.triples import read_triples
+from ookg.graph.reading import STANDARD_INPUT
+from ookg.graph.triples import read_triples
 
 SUMMARY = "list, count and fetch data sets, or split one off any triples"
 

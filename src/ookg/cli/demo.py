@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from ookg.demo.tour import tour
-    from ookg.files import atomic_write, check_place
+    from ookg.system.files import atomic_write, check_place
 
     if arguments.svg:
         check_place(arguments.svg)

@@ -68,7 +68,7 @@ def _trained_cases(arguments: argparse.Namespace) -> list[Case]:
     import numpy as np
 
     from ookg.errors import InputError, unknown_name
-    from ookg.model import Model
+    from ookg.model.model import Model
     from ookg.models.determinacy import Case, determinacy
 
     model = Model.load(arguments.model)

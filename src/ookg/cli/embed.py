@@ -39,10 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Embed and write."""
-    from ookg.display import counted
-    from ookg.export import write_vectors
-    from ookg.progress import Progress
-    from ookg.triples import read_triples
+    from ookg.graph.triples import read_triples
+    from ookg.interchange.vectors import write_vectors
+    from ookg.system.display import counted
+    from ookg.system.progress import Progress
 
     check_output(arguments.out, [arguments.triples], arguments.model)
     triples = read_triples(arguments.triples, triple_format(arguments))

@@ -51,9 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate and print."""
-    from ookg.assessment import LinkPredictionResult, evaluate
     from ookg.datasets import load_dataset
-    from ookg.evaluation.link_prediction import PROTOCOLS
+    from ookg.evaluation.evaluate import LinkPredictionResult, evaluate
+    from ookg.scoring.link_prediction import PROTOCOLS
 
     dataset = load_dataset(arguments.dataset, arguments.data)
     model = load_model(arguments)

@@ -26,7 +26,7 @@ from ookg.cli.console import (
 
 if TYPE_CHECKING:
     from ookg.interchange.exports import Vectors
-    from ookg.model import Model, NewVectors
+    from ookg.model.model import Model, NewVectors
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
 
@@ -94,8 +94,8 @@ def _write_files(arguments: argparse.Namespace, vectors: Vectors) -> None:
     """Write the files that are named; both are complete before either takes its place."""
     from pyarrow.parquet import write_table
 
-    from ookg.export import vector_table
-    from ookg.files import atomic_write
+    from ookg.interchange.vectors import vector_table
+    from ookg.system.files import atomic_write
 
     with ExitStack() as writing:
         for path, column, labels, rows in (
@@ -109,7 +109,7 @@ def _write_files(arguments: argparse.Namespace, vectors: Vectors) -> None:
 def _new_vectors(
     arguments: argparse.Namespace, model: Model, weights: Weights | None, limit: NeighborLimit | None
 ) -> NewVectors | None:
-    from ookg.triples import read_triples
+    from ookg.graph.triples import read_triples
 
     if arguments.given is None:
         return None

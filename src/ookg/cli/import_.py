@@ -43,10 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, check, write; say what was understood."""
-    from ookg.checkpoint import refuse_damage, write_checkpoint
     from ookg.interchange.foreign import ImportOptions
     from ookg.interchange.formats import read_foreign
-    from ookg.pretraining import Storage
+    from ookg.model.train import Storage
+    from ookg.storage.checkpoint import refuse_damage, write_checkpoint
 
     storage = Storage(arguments.out, overwrite=arguments.overwrite)
     if not arguments.overwrite:

@@ -30,7 +30,7 @@ from ookg.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from ookg.model import Answer
+    from ookg.model.model import Answer
 
 SUMMARY = "what is missing about an entity, and why"
 
@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict and print."""
-    from ookg.triples import read_triples
+    from ookg.graph.triples import read_triples
 
     model = load_model(arguments)
     found = model.predict(

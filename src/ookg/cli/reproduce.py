@@ -24,9 +24,9 @@ from ookg.cli.console import (
 from ookg.errors import InputError
 
 if TYPE_CHECKING:
-    from ookg.reproduction.plan import Selection
-    from ookg.reproduction.rendering import Grid
-    from ookg.reproduction.runner import Places
+    from ookg.research.reproduction.plan import Selection
+    from ookg.research.reproduction.rendering import Grid
+    from ookg.research.reproduction.runner import Places
 
 SUMMARY = "the paper's tables and figures, from the raw data sets"
 
@@ -58,10 +58,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is missing, and show."""
-    from ookg.reproduction.figures import import_matplotlib
-    from ookg.reproduction.plan import Selection
-    from ookg.reproduction.rendering import read_marked
-    from ookg.reproduction.runner import Places, cells, grids, make_missing
+    from ookg.research.reproduction.figures import import_matplotlib
+    from ookg.research.reproduction.plan import Selection
+    from ookg.research.reproduction.rendering import read_marked
+    from ookg.research.reproduction.runner import Places, cells, grids, make_missing
 
     selection = Selection.of(arguments.table, arguments.dataset, arguments.method, arguments.seeds)
     places = Places(arguments.out, arguments.models, arguments.data)
@@ -97,18 +97,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _fill(path: str, selection: Selection, places: Places) -> None:
-    from ookg.display import counted
-    from ookg.reproduction.rendering import rewrite_markdown
-    from ookg.reproduction.runner import grids_for_marker
+    from ookg.research.reproduction.rendering import rewrite_markdown
+    from ookg.research.reproduction.runner import grids_for_marker
+    from ookg.system.display import counted
 
     count = rewrite_markdown(path, partial(grids_for_marker, places.results, selection.seeds))
     note(f"{path}: {counted(count, 'table')} written")
 
 
 def _draw(folder: str, selection: Selection, places: Places) -> None:
-    from ookg.reproduction.figures import draw_ratio
-    from ookg.reproduction.plan import Selection
-    from ookg.reproduction.runner import cells
+    from ookg.research.reproduction.figures import draw_ratio
+    from ookg.research.reproduction.plan import Selection
+    from ookg.research.reproduction.runner import cells
 
     for path in draw_ratio(cells(Selection(("ratio",), seeds=selection.seeds), places.results), folder):
         note(f"{path}: written")
@@ -116,7 +116,7 @@ def _draw(folder: str, selection: Selection, places: Places) -> None:
 
 def _list(selection: Selection, places: Places, arguments: argparse.Namespace) -> int:
     """What there is to do."""
-    from ookg.reproduction.runner import plan
+    from ookg.research.reproduction.runner import plan
 
     planned = plan(selection, places, arguments.device)
     if arguments.json:

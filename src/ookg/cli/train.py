@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format
 
 if TYPE_CHECKING:
-    from ookg.model import Model
+    from ookg.model.model import Model
 
 SUMMARY = "train an embedding on a graph"
 
@@ -74,9 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Train and store."""
     from ookg.datasets import load_dataset, published_sets
     from ookg.errors import InputError, ModelNotStored, unknown_name
-    from ookg.pretraining import train
-    from ookg.reading import STANDARD_INPUT
-    from ookg.triples import read_triples
+    from ookg.graph.reading import STANDARD_INPUT
+    from ookg.graph.triples import read_triples
+    from ookg.model.train import train
 
     settings = _settings(arguments)
     names = {name.lower() for name in published_sets()}

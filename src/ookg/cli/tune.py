@@ -42,11 +42,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Choose, print, and store if asked for."""
-    from ookg.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
     from ookg.errors import InputError
-    from ookg.files import check_place
     from ookg.simulation.retraining import Retraining
-    from ookg.tuning import TuningSettings, tune
+    from ookg.simulation.tuning import TuningSettings, tune
+    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
+    from ookg.system.files import check_place
 
     if arguments.quick and (arguments.save or arguments.steps is not None):
         problem = "--save stores settings for real newcomers" if arguments.save else "--steps is for training again"

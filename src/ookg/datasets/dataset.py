@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ookg.errors import DatasetError, InputError
-from ookg.files import staged_folder
-from ookg.triples import Triples, write_triples
-from ookg.vocabulary import Vocabulary
+from ookg.graph.triples import Triples, write_triples
+from ookg.graph.vocabulary import Vocabulary
+from ookg.system.files import staged_folder
 
 Task = Literal["link-prediction", "triplet-classification"]
 PARTS = ("train", "valid", "aux", "test")

@@ -15,7 +15,7 @@ from ookg.datasets.dataset import AUX_FILE
 from ookg.datasets.folder import cache_folder
 from ookg.datasets.published import published_set, published_sets
 from ookg.errors import FileError, OokgError, unknown_name
-from ookg.files import sync
+from ookg.system.files import sync
 
 BASE_URL = "https://raw.githubusercontent.com/Hunter-DDM/InvTransE-and-InvRotatE/main/data"
 TIMEOUT = 30.0  # seconds without a byte

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ookg.datasets.dataset import Dataset, Task
-from ookg.triples import TripleIds, Triples
-from ookg.vocabulary import Vocabulary
+from ookg.graph.triples import TripleIds, Triples
+from ookg.graph.vocabulary import Vocabulary
 
 Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 

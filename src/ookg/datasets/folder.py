@@ -11,9 +11,9 @@ import numpy as np
 from ookg.datasets.dataset import PARTS, Dataset, Task, part_files
 from ookg.datasets.published import published_set, published_sets
 from ookg.errors import DatasetError, InputError, unknown_name
-from ookg.files import remove_remains
-from ookg.triples import Triples, read_triples
-from ookg.vocabulary import Vocabulary
+from ookg.graph.triples import Triples, read_triples
+from ookg.graph.vocabulary import Vocabulary
+from ookg.system.files import remove_remains
 
 
 def load_dataset(name_or_folder: str | Path, data: str | Path | None = None) -> Dataset:

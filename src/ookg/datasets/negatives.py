@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ookg.triples import TripleIds, triple_keys
-from ookg.vocabulary import Ids
+from ookg.graph.triples import TripleIds, triple_keys
+from ookg.types import BoolArray, IntArray
 
 ATTEMPTS = 100
 LIKELY_ATTEMPTS = 20  # of these, with an entity seen at that end of that relation
-
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Corruptor:
@@ -23,7 +20,9 @@ class Corruptor:
         self.num_entities, self.num_relations, self.random = num_entities, num_relations, random
         self.true_keys = np.sort(triple_keys(graph, num_entities, num_relations))
 
-    def corrupt(self, positives: TripleIds, ends: Sequence[int], pool: Ids, seen: TripleIds) -> tuple[TripleIds, Mask]:
+    def corrupt(
+        self, positives: TripleIds, ends: Sequence[int], pool: IntArray, seen: TripleIds
+    ) -> tuple[TripleIds, BoolArray]:
         """A false triple for each positive, and which positives got one.
 
         ends: the columns that may be replaced (0 head, 2 tail)
@@ -50,15 +49,15 @@ class Corruptor:
             taken = np.concatenate([taken, keys[fresh]])
         return negatives, found
 
-    def _pairs(self, seen: TripleIds, end: int, pool: Ids) -> Ids:
+    def _pairs(self, seen: TripleIds, end: int, pool: IntArray) -> IntArray:
         """The sorted distinct pairs (relation, entity) at one end, as relation · entities + entity."""
         allowed = np.zeros(self.num_entities, dtype=np.bool_)
         allowed[pool] = True
         chosen = seen[allowed[seen[:, end]]]
-        pairs: Ids = np.unique(chosen[:, 1] * self.num_entities + chosen[:, end])
+        pairs: IntArray = np.unique(chosen[:, 1] * self.num_entities + chosen[:, end])
         return pairs
 
-    def _draw_seen(self, pairs: Ids, relations: Ids, otherwise: Ids) -> Ids:
+    def _draw_seen(self, pairs: IntArray, relations: IntArray, otherwise: IntArray) -> IntArray:
         low = np.searchsorted(pairs, relations * self.num_entities)
         high = np.searchsorted(pairs, (relations + 1) * self.num_entities)
         chosen = low + (self.random.random(len(relations)) * (high - low)).astype(np.int64)
@@ -66,13 +65,13 @@ class Corruptor:
         drawn[high > low] = pairs[chosen[high > low]] % self.num_entities
         return drawn
 
-    def _is_true(self, keys: Ids) -> Mask:
+    def _is_true(self, keys: IntArray) -> BoolArray:
         place = np.minimum(np.searchsorted(self.true_keys, keys), len(self.true_keys) - 1)
-        true: Mask = self.true_keys[place] == keys
+        true: BoolArray = self.true_keys[place] == keys
         return true
 
 
-def _first(keys: Ids) -> Mask:
+def _first(keys: IntArray) -> BoolArray:
     first = np.zeros(len(keys), dtype=np.bool_)
     first[np.unique(keys, return_index=True)[1]] = True
     return first

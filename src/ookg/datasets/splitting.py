@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from ookg.datasets.dataset import Dataset, Task, compact
-from ookg.datasets.negatives import Corruptor, Mask
+from ookg.datasets.negatives import Corruptor
 from ookg.errors import InputError
-from ookg.triples import TripleIds, Triples, first_occurrences
-from ookg.vocabulary import Ids
+from ookg.graph.triples import TripleIds, Triples, first_occurrences
+from ookg.types import BoolArray, IntArray
 
 NEW_ENDS = {"head": [0], "tail": [2], "both": [0, 2]}  # columns of the ids
 KNOWN_ENDS: dict[str, list[int]] = {"head": [2], "tail": [0], "both": []}
@@ -115,12 +115,12 @@ def split(triples: Triples, settings: SplitSettings | None = None) -> Split:
 class _Sorting:
     """Where the triples go, given the test triples; and which entities and relations are what."""
 
-    train: Mask  # (triples,) no new end
-    aux: Mask  # (triples,) one new end, the other in train, and not a test triple
-    new: Mask  # (entities,)
-    known: Mask  # (entities,) in train; some are neither new nor known: all their triples are with new entities
-    trained: Mask  # (relations,) in train
-    supported: Mask  # (entities,) with an aux triple whose relation is in train
+    train: BoolArray  # (triples,) no new end
+    aux: BoolArray  # (triples,) one new end, the other in train, and not a test triple
+    new: BoolArray  # (entities,)
+    known: BoolArray  # (entities,) in train; some are neither new nor known: all their triples are with new entities
+    trained: BoolArray  # (relations,) in train
+    supported: BoolArray  # (entities,) with an aux triple whose relation is in train
 
 
 class _Sorter:
@@ -134,7 +134,7 @@ class _Sorter:
         self.ids, self.num_entities, self.num_relations = ids, num_entities, num_relations
         self.new_ends, self.known_ends = NEW_ENDS[new], KNOWN_ENDS[new]
 
-    def sort(self, test: Ids) -> _Sorting:
+    def sort(self, test: IntArray) -> _Sorting:
         """Sort all triples, given the rows of the test triples."""
         head, relation, tail = self.ids.T
         new = _mask(self.ids[test][:, self.new_ends], self.num_entities)
@@ -146,10 +146,10 @@ class _Sorter:
         support = self.ids[aux & trained[relation]]
         return _Sorting(train, aux, new, known, trained, _mask(support[:, [0, 2]], self.num_entities))
 
-    def draw(self, count: int, random: np.random.Generator) -> Ids:
+    def draw(self, count: int, random: np.random.Generator) -> IntArray:
         """The rows of test triples, `count` of them unless no more fit."""
         waiting = random.permutation(len(self.ids))
-        chosen: Ids = np.empty(0, np.int64)
+        chosen: IntArray = np.empty(0, np.int64)
         limit = size = max(1, len(self.ids) // BATCHES)
         for _ in range(ROUNDS):
             if len(chosen) == count or not len(waiting):
@@ -166,7 +166,7 @@ class _Sorter:
                 waiting = waiting[1:]
         return chosen
 
-    def _fitting(self, test: Ids) -> Ids:
+    def _fitting(self, test: IntArray) -> IntArray:
         """The test triples that remain when those that do not fit are taken away, late ones first."""
         test = self._without_conflicts(test)
         for round_number in range(len(test)):
@@ -186,14 +186,14 @@ class _Sorter:
             test = test[~misfit]
         return test
 
-    def _without_conflicts(self, test: Ids) -> Ids:
+    def _without_conflicts(self, test: IntArray) -> IntArray:
         """Whether an entity is new or known is decided by the first test triple it is in; drop those against it."""
         if not self.known_ends:
             return test
         triples = self.ids[test]
         new, known = triples[:, self.new_ends[0]], triples[:, self.known_ends[0]]
         first_new, first_known = _first(new, self.num_entities), _first(known, self.num_entities)
-        kept: Ids = test[(first_new < first_known)[new] & (first_known < first_new)[known]]
+        kept: IntArray = test[(first_new < first_known)[new] & (first_known < first_new)[known]]
         return kept
 
 
@@ -204,14 +204,14 @@ def _distinct(triples: Triples) -> TripleIds:
     return triples.ids if kept is None else triples.ids[kept]
 
 
-def _draw_valid(ids: TripleIds, train: Ids, share: float, random: np.random.Generator) -> Ids:
+def _draw_valid(ids: TripleIds, train: IntArray, share: float, random: np.random.Generator) -> IntArray:
     """Rows of train, drawn among those that are not the first in random order with an entity or a relation."""
     order = random.permutation(train)
     shuffled = ids[order]
     free = np.ones(len(order) + 1, dtype=np.bool_)  # one more, for what does not occur in train
     free[_first(shuffled[:, 1], ids[:, 1].max() + 1)] = False
     free[_first(shuffled[:, [0, 2]], ids[:, [0, 2]].max() + 1)] = False
-    drawn: Ids = order[free[:-1]][: round(share * len(train))]
+    drawn: IntArray = order[free[:-1]][: round(share * len(train))]
     return drawn
 
 
@@ -224,13 +224,13 @@ def _part(triples: Triples, true: TripleIds, false: TripleIds | None = None) -> 
     return compact(Triples(ids, triples.entities, triples.relations, truth, triples.source))
 
 
-def _mask(ids: Ids, size: int) -> Mask:
+def _mask(ids: IntArray, size: int) -> BoolArray:
     mask = np.zeros(size, dtype=np.bool_)
     mask[ids] = True
     return mask
 
 
-def _first(ids: Ids, size: int) -> Ids:
+def _first(ids: IntArray, size: int) -> IntArray:
     """The first row in which each id stands; the number of rows for an id that does not occur."""
     first = np.full(size, len(ids))
     for column in np.atleast_2d(ids.T):

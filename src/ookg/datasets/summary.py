@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ookg.datasets.dataset import Dataset, Task
-from ookg.triples import TripleIds
+from ookg.graph.triples import TripleIds
 
 
 @dataclass(frozen=True)

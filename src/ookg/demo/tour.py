@@ -12,10 +12,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ookg.model import Model, Prediction
-from ookg.pretraining import train
+from ookg.graph.triples import Triples, read_triples
+from ookg.model.model import Model, Prediction
+from ookg.model.train import train
 from ookg.training.settings import TrainingSettings
-from ookg.triples import Triples, read_triples
 
 SETTINGS = TrainingSettings(dim=48, steps=600, batch=512, negatives=32, margin=6.0, lr=0.02)
 SHOWN = 3

@@ -16,13 +16,12 @@ from torch import Tensor
 
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.scoring import Scorer
 from ookg.evidence.combined import GraphEvidence, standard_scores
 from ookg.evidence.fitting import fit_grouped_logistic
 from ookg.evidence.paths import Paths
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray, IntArray
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import Scorer
+from ookg.types import BoolArray, FloatArray, IntArray
 
 SMALLEST_SHARE = 1e-4
 REGULARISATION = 2e-3

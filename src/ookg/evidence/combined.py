@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.scoring import SCORES_AT_ONCE, Scorer
 from ookg.evidence.habits import Habits
 from ookg.evidence.links import LinkEvidence, LinkRules
 from ookg.kernels.threads import one_torch_thread
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray, IntArray
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer
+from ookg.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

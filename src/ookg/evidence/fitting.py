@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from ookg.kernels.threads import one_torch_thread
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray, IntArray
+from ookg.types import BoolArray, FloatArray, IntArray
 
 STEPS = 100
 

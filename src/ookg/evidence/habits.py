@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.evaluation.queries import Queries
-from ookg.statistics import FloatArray, IntArray
+from ookg.scoring.queries import Queries
+from ookg.types import FloatArray, IntArray
 
 BITS = 32  # of a key, for the entity
 

@@ -17,8 +17,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from ookg.evaluation.queries import Queries
-from ookg.statistics import FloatArray, IntArray, counted_together
+from ookg.graph.statistics import counted_together
+from ookg.scoring.queries import Queries
+from ookg.types import FloatArray, IntArray
 
 # Counted as if so many more pairs had the first relation without the second: a rule seen once is no rule.
 SMOOTHING = 5.0

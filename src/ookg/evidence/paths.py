@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ookg.statistics import FloatArray, IntArray
+from ookg.types import FloatArray, IntArray
 
 # How many entities the paths of two from the heads of the claims at a time may reach, each counted for each claim.
 REACHED_AT_ONCE = 1 << 23

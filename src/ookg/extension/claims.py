@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ookg.answers import Classification, Verdict, accuracy
-from ookg.display import counted
 from ookg.errors import InputError
-from ookg.evaluation.thresholds import Thresholds
+from ookg.extension.answers import Classification, Verdict, accuracy
 from ookg.extension.reasons import trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vectors, relation_vector
-from ookg.statistics import FloatArray, IntArray
-from ookg.triples import Triples
+from ookg.graph.triples import Triples
+from ookg.scoring.thresholds import Thresholds
+from ookg.system.display import counted
+from ookg.types import FloatArray, IntArray
 
 # How many numbers the vectors of claims may hold at once.
 SCORED_NUMBERS = 1 << 24

@@ -9,14 +9,15 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ookg.embedding import Embedding
-from ookg.extension.overlay import Triple
+from ookg.graph.grown import Triple
+from ookg.graph.statistics import GraphStatistics
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, prepared
 from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.newcomers.support import Support, Unused
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
-from ookg.trust import Trust
+from ookg.simulation.trust import Trust
+from ookg.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ookg.embedding import Embedding
 from ookg.evidence.combined import GraphEvidence, RankingWeights
-from ookg.extension.index import GraphIndex
+from ookg.graph.index import GraphIndex
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
-from ookg.statistics import GraphStatistics, IntArray
-from ookg.trust import TrustTable
-from ookg.vocabulary import Vocabulary
+from ookg.simulation.trust import TrustTable
+from ookg.types import IntArray
 
 
 class KnownModel(Protocol):

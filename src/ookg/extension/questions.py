@@ -9,17 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.answers import Answer, LinkReason, Prediction
 from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights
+from ookg.extension.answers import Answer, LinkReason, Prediction
+from ookg.extension.counts import Counts
 from ookg.extension.lookup import entity_id, relation_id
-from ookg.extension.overlay import Counts, link_code
 from ookg.extension.reasons import explanation, trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
+from ookg.graph.grown import link_code
 from ookg.models import Projected
-from ookg.scores import Scores, best_places, gaps_to_all
-from ookg.statistics import FloatArray, IntArray
+from ookg.scoring.nearest import best_places, gaps_to_all
+from ookg.types import FloatArray, IntArray, Scores
 
 # How many questions are scored against all entities in one pass.
 QUESTIONS_AT_ONCE = 64
@@ -143,7 +144,7 @@ def _score_newcomers(state: State, asked: _Asked, point: Tensor, scores: Scores)
             continue  # nothing is its own answer
         newcomers = np.arange(len(group.entities))
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
-        vectors = group.seen_in(state.overlay.graph).vectors(newcomers, queries)
+        vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)
         gaps = geometry.gap(point, geometry.project(vectors, relation)).float().cpu().numpy()
         scores[group.entities] = np.where(np.isnan(gaps), -np.inf, -gaps)
 
@@ -159,7 +160,7 @@ def _prediction(
         scores[num_known:] = -np.inf
     if entity >= num_known:
         scores[entity] = -np.inf
-    stated = state.overlay.answers(entity, asked.relation, asks_tail=asked.asks_tail)
+    stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)
     if options.drop_known:
         scores[stated] = -np.inf
     best = best_places(scores, options.top)
@@ -190,14 +191,14 @@ def _add_evidence(state: State, asked: _Asked, scores: Scores, weights: RankingW
 
 
 def _counts(state: State) -> Counts:
-    counts = state.overlay.evidence
+    counts = state.counts
     assert counts is not None  # `answered` with weights is asked of a state with evidence
     return counts
 
 
 def _best_links(state: State, asked: _Asked) -> tuple[IntArray, FloatArray]:
     """The entities that the asked one is linked to, each once, and the confidence of the best link."""
-    links, others = state.overlay.links_of(asked.entity)
+    links, others = state.graph.links_of(asked.entity)
     confidence = _counts(state).confidence(links, asked.code)
     entities, place = np.unique(others, return_inverse=True)
     best = np.zeros(len(entities))
@@ -207,7 +208,7 @@ def _best_links(state: State, asked: _Asked) -> tuple[IntArray, FloatArray]:
 
 def _link_reasons(state: State, asked: _Asked, answers: IntArray) -> list[LinkReason | None]:
     """The direct link that speaks most for each answer."""
-    links, others = state.overlay.links_of(asked.entity)
+    links, others = state.graph.links_of(asked.entity)
     confidence = _counts(state).confidence(links, asked.code)
     found: list[LinkReason | None] = []
     for answer in answers.tolist():

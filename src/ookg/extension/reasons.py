@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ookg.answers import Reason
+from ookg.extension.answers import Reason
 from ookg.extension.groups import as_tuples
-from ookg.extension.overlay import Triple
+from ookg.extension.notes import Findings
 from ookg.extension.state import State
+from ookg.graph.grown import Triple
 from ookg.newcomers.reducer import Uniform
-from ookg.notes import Findings
-from ookg.trust import Trust
+from ookg.simulation.trust import Trust
 
 
 def trust_in(state: State, entity: int, *, combine: bool) -> Trust | None:
@@ -33,7 +33,7 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
     group = state.group(entity)
     if group is None:
         return []
-    newcomers = group.seen_in(state.overlay.graph)
+    newcomers = group.seen_in(state.graph.statistics)
     newcomer, query = np.array([group.place(entity)]), np.array([relation])
     if newcomers.refined is not None and newcomers.weights.needs_query:
         newcomers = replace(newcomers, weights=Uniform())  # what the fit started from
@@ -63,7 +63,7 @@ def notes(state: State) -> list[str]:
     unused: dict[str, list[tuple[int, Triple]]] = defaultdict(list)  # by kind, with the triples' numbers
     made: list[int] = []
     lacking: list[int] = []
-    for triple, number in state.overlay.in_order():
+    for triple, number in state.graph.in_order():
         if not state.new_in(triple):
             unused["without_newcomer"].append((number, triple))
     # Ids would tell in which calls things came; the order of the triples does not.

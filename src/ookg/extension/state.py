@@ -8,11 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
+from ookg.evidence.combined import GraphEvidence
+from ookg.extension.counts import Counts, counts_of
 from ookg.extension.groups import Group, Preparation, as_tuples, joined, new_nodes, prepared_group, tied_together
 from ookg.extension.known import KnownModel
-from ookg.extension.overlay import Overlay, Triple, counted_in
-from ookg.layers import Layers
-from ookg.vocabulary import Vocabulary
+from ookg.graph.grown import GrownGraph, Triple
+from ookg.graph.layers import Layers
+from ookg.graph.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +22,8 @@ class State:
     """A model and what is given beside it. It is never changed.
 
     entities, relations: labels, those of the model first; labels stay when their triples have gone (see `has_entity`)
-    overlay: the given triples on ids
+    graph: the known triples and the given ones, on ids
+    counts: evidence with the given triples; None until a question needs it
     groups: by their first node; group_of: the group of each new entity and, below 0, of each new relation
     following: the number of the next triple
     """
@@ -29,15 +32,16 @@ class State:
     preparation: Preparation
     entities: Vocabulary
     relations: Vocabulary
-    overlay: Overlay
+    graph: GrownGraph
     groups: Layers[int, Group] = field(default_factory=Layers)
     group_of: Layers[int, int] = field(default_factory=Layers)
     following: int = 0
+    counts: Counts | None = None
 
     @classmethod
     def nothing_given(cls, model: KnownModel, preparation: Preparation) -> State:
         """A model alone."""
-        return cls(model, preparation, model.entities, model.relations, Overlay(model.index, model.statistics))
+        return cls(model, preparation, model.entities, model.relations, GrownGraph(model.index, model.statistics))
 
     @property
     def num_known(self) -> int:
@@ -97,16 +101,26 @@ class State:
 
 def with_triples(state: State, triples: Sequence[Triple]) -> State:
     """With given triples that it does not have; it has their labels."""
-    overlay = counted_in(state.overlay, triples, state.following)
-    return _regrouped(replace(state, overlay=overlay, following=state.following + len(triples)), triples)
+    graph, counts = state.graph, state.counts
+    for number, triple in enumerate(triples, start=state.following):
+        counts = None if counts is None else counts.plus(graph, triple)
+        graph = graph.plus(triple, number)
+    grown = replace(state, graph=graph, counts=counts, following=state.following + len(triples))
+    return _regrouped(grown, triples)
 
 
 def without_triples(state: State, triples: Sequence[Triple]) -> State:
     """Without some of the given triples."""
-    overlay = state.overlay
+    graph, counts = state.graph, state.counts
     for triple in triples:
-        overlay = overlay.minus(triple)
-    return _regrouped(replace(state, overlay=overlay), triples)
+        graph = graph.minus(triple)
+        counts = None if counts is None else counts.minus(graph, triple)
+    return _regrouped(replace(state, graph=graph, counts=counts), triples)
+
+
+def with_counts(state: State, base: GraphEvidence) -> State:
+    """With evidence counted; base: that of the known triples."""
+    return state if state.counts is not None else replace(state, counts=counts_of(state.graph, base))
 
 
 def _regrouped(state: State, changed: Sequence[Triple]) -> State:
@@ -115,13 +129,13 @@ def _regrouped(state: State, changed: Sequence[Triple]) -> State:
     names = {state.group_of[node] for node in nodes if node in state.group_of}
     old = [state.groups[name] for name in names]
     there = {triple for group in old for triple in as_tuples(group.triples)} | set(changed)
-    numbers = {triple: state.overlay.triples[triple] for triple in there if triple in state.overlay.triples}
+    numbers = {triple: state.graph.triples[triple] for triple in there if triple in state.graph.triples}
     ordered = sorted(numbers, key=numbers.__getitem__)
     made: dict[int, Group] = {}
     group_of: dict[int, int] = {}
     for members in tied_together(ordered, state.new_in):
         own_numbers = np.array([numbers[triple] for triple in members])
-        group = prepared_group(state.model.embedding, state.overlay.graph, state.preparation, members, own_numbers)
+        group = prepared_group(state.model.embedding, state.graph.statistics, state.preparation, members, own_numbers)
         name = group.nodes[0]
         made[name] = group
         group_of |= dict.fromkeys(group.nodes, name)

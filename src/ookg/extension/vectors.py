@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ookg.extension.state import State
-from ookg.statistics import IntArray
+from ookg.types import IntArray
 
 
 def relation_vector(state: State, relation: int) -> Tensor:
@@ -30,7 +30,7 @@ def entity_vector(state: State, entity: int, relation: int) -> Tensor:
     group = state.group(entity)
     assert group is not None  # `lookup.entity_id` has refused what has no group
     queries = np.array([relation]) if state.preparation.weights.needs_query else None
-    return group.seen_in(state.overlay.graph).vectors(np.array([group.place(entity)]), queries)
+    return group.seen_in(state.graph.statistics).vectors(np.array([group.place(entity)]), queries)
 
 
 def entity_vectors(state: State, entities: IntArray, relation: int) -> Tensor:
@@ -46,7 +46,7 @@ def entity_vectors(state: State, entities: IntArray, relation: int) -> Tensor:
         if not len(mine):
             continue
         queries = np.full(len(mine), relation) if state.preparation.weights.needs_query else None
-        vectors = group.seen_in(state.overlay.graph).vectors(place[place >= 0], queries)
+        vectors = group.seen_in(state.graph.statistics).vectors(place[place >= 0], queries)
         found[torch.from_numpy(mine).to(found.device)] = vectors
     return found
 

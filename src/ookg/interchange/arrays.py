@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 import torch
 from safetensors import SafetensorError, safe_open
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError
+from ookg.graph.reading import read_parquet
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.foreign import (
     ForeignModel,
     ImportOptions,
@@ -36,9 +37,8 @@ from ookg.interchange.foreign import (
     vocabulary_of,
 )
 from ookg.models import Geometry, RotatE, TransE
-from ookg.reading import read_parquet
-from ookg.statistics import FloatArray, IntArray
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
+from ookg.types import Array, FloatArray, IntArray
 
 DESCRIPTION_FILE = "vectors.json"
 STACKED_FILES = ("vectors.safetensors", "model.safetensors")
@@ -49,8 +49,6 @@ LABEL_NAMES = {
     "relation": ("relation_to_id.tsv.gz", "relation_to_id.tsv", "relation2id.txt", "relation_ids.del"),
 }
 PLURAL = {"entity": "entities", "relation": "relations"}
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

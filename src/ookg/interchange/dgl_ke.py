@@ -6,7 +6,6 @@ import math
 from pathlib import Path, PurePath
 from typing import Any
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError
 from ookg.interchange.foreign import (
     ForeignModel,
@@ -25,6 +24,7 @@ from ookg.interchange.foreign import (
     translation_scores,
 )
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 
 TOOL = "DGL-KE"
 EPSILON = 2.0

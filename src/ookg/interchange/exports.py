@@ -21,15 +21,15 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
-from ookg.export import write_vectors
-from ookg.files import save_tensors, staged_folder
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange import knowledge_graph_embedding as kge
 from ookg.interchange import pykeen
 from ookg.interchange.arrays import DESCRIPTION_FILE
-from ookg.model import Model, NewVectors
+from ookg.interchange.vectors import write_vectors
+from ookg.model.model import Model, NewVectors
 from ookg.models import Geometry, Projected, RotatE, TransE
-from ookg.statistics import IntArray
-from ookg.vocabulary import Vocabulary
+from ookg.system.files import save_tensors, staged_folder
+from ookg.types import IntArray
 
 DEFAULT_GAMMA = 12.0
 TABLES = ("entities", "relations")

@@ -20,15 +20,16 @@ import numpy as np
 import torch
 
 from ookg import __version__
-from ookg.checkpoint import Checkpoint
-from ookg.display import counted
-from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError, ModelFileError
-from ookg.limits import BoundedStream, check_expansion
-from ookg.model import Model, TripleSource
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
-from ookg.triples import TripleFormat, Triples, as_triples, read_triples
-from ookg.vocabulary import Vocabulary
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import TripleFormat, Triples, as_triples, read_triples
+from ookg.graph.vocabulary import Vocabulary
+from ookg.model.model import Model, TripleSource
+from ookg.models.embedding import Embedding
+from ookg.storage.checkpoint import Checkpoint
+from ookg.system.display import counted
+from ookg.system.limits import BoundedStream, check_expansion
+from ookg.types import FloatArray, IntArray
 
 CHECKED_TRIPLES = 1000
 # What NumPy raises for an array whose header is damaged: it is parsed as Python.

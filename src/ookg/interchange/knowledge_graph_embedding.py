@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError
 from ookg.interchange.foreign import (
     ForeignModel,
@@ -27,6 +26,7 @@ from ookg.interchange.foreign import (
     translation_scores,
 )
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 
 TOOL = "KnowledgeGraphEmbedding"
 PI = 3.14159262358979323846  # as its code spells it; the eighth digit is not π's

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError
 from ookg.interchange.foreign import (
     ForeignModel,
@@ -25,6 +24,7 @@ from ookg.interchange.foreign import (
     translation_scores,
 )
 from ookg.models import Geometry, RotatE, TransE
+from ookg.models.embedding import Embedding
 
 TOOL = "LibKGE"
 BASE = "_base_model."

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError
+from ookg.graph.triples import TripleFormat, Triples, as_triples, read_triples
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.foreign import (
     ForeignModel,
     ImportOptions,
@@ -29,9 +30,8 @@ from ookg.interchange.foreign import (
     translation_scores,
 )
 from ookg.models import Geometry, RotatE, TransE
-from ookg.statistics import FloatArray, IntArray
-from ookg.triples import TripleFormat, Triples, as_triples, read_triples
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
+from ookg.types import FloatArray, IntArray
 
 TOOL = "OpenKE"
 EPSILON = 2.0

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError
 from ookg.interchange.arrays import find_vocabulary
 from ookg.interchange.foreign import ForeignModel, ImportOptions, load_tensors, rotation_scores, settled, table
 from ookg.models import Geometry, RotatE, TransE
-from ookg.statistics import FloatArray, IntArray
+from ookg.models.embedding import Embedding
+from ookg.types import FloatArray, IntArray
 
 REAL, IMAGINARY, RELATIONS = "node_emb.weight", "node_emb_im.weight", "rel_emb.weight"
 REMEDY = "save it with `torch.save(model.state_dict(), FILE)` where the model was trained"

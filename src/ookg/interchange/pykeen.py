@@ -23,8 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError
+from ookg.graph.triples import TripleFormat, Triples, read_triples
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.foreign import (
     ForeignModel,
     ImportOptions,
@@ -42,9 +43,8 @@ from ookg.interchange.foreign import (
     vocabulary_of,
 )
 from ookg.models import Geometry, RotatE, TransE
-from ookg.statistics import FloatArray, IntArray
-from ookg.triples import TripleFormat, Triples, read_triples
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
+from ookg.types import FloatArray, IntArray
 
 ENTITIES = "entity_representations.0._embeddings.weight"
 RELATIONS = "relation_representations.0._embeddings.weight"

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.foreign import (
     ForeignModel,
     ImportOptions,
@@ -25,10 +25,10 @@ from ookg.interchange.foreign import (
     table,
     vocabulary_of,
 )
-from ookg.limits import check_expansion
 from ookg.models import TransE
-from ookg.statistics import FloatArray, IntArray
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
+from ookg.system.limits import check_expansion
+from ookg.types import FloatArray, IntArray
 
 TOOL = "PyTorch-BigGraph"
 COMPARATORS = {

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.errors import FileError, InputError
+from ookg.graph.triples import Triples, read_triples
+from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.arrays import PLURAL, find_vocabulary
 from ookg.interchange.foreign import ForeignModel, ImportOptions, table
 from ookg.interchange.pyg import state_dict
 from ookg.models import TransE
-from ookg.statistics import FloatArray, IntArray
-from ookg.triples import Triples, read_triples
-from ookg.vocabulary import Vocabulary
+from ookg.models.embedding import Embedding
+from ookg.types import FloatArray, IntArray
 
 ENTITIES, RELATIONS = "ent_emb.weight", "rel_emb.weight"
 REMEDY = "save it with `torch.save(model.state_dict(), FILE)` where the model was trained"

@@ -14,8 +14,8 @@ from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 
 from ookg.models import Geometry, Projected
+from ookg.types import Array
 
-Array = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Sums may be taken in any order (that makes them vectors); NaN and infinity keep their meaning. Only for functions that

@@ -9,11 +9,11 @@ import numpy as np
 from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row, task_done, wait_for_tasks
 from ookg.kernels.threads import run_tasks
 from ookg.models import Geometry
+from ookg.types import Array
 
 if TYPE_CHECKING:
     from ookg.newcomers.support import Support
 
-Array = np.ndarray[Any, Any]
 
 GROUPS = 256  # groups a task
 AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on

@@ -18,8 +18,7 @@ from ookg.kernels.cpu_compile import (
 )
 from ookg.kernels.threads import run_tasks
 from ookg.models import Geometry, TransE
-
-Array = np.ndarray[Any, Any]
+from ookg.types import Array
 
 TILE = 64  # queries that share a pass over the entities; their points fit the second-level cache
 BLOCK = 1024  # entities a task, where there are too few tiles to keep all cores busy

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
+from ookg.kernels import randomness
 from ookg.kernels.cpu_compile import (
     ABSOLUTE,
     EUCLIDEAN,
@@ -31,15 +31,15 @@ from ookg.kernels.cpu_compile import (
     task_done,
     wait_for_tasks,
 )
-from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.threads import run_tasks
 from ookg.models import TransE
-from ookg.training import randomness
+from ookg.models.embedding import Embedding
+from ookg.training.reference_step import EPSILON, FIRST_DECAY, SECOND_DECAY
+from ookg.types import Array
 
 if TYPE_CHECKING:
     from ookg.newcomers.refinement import Problem, RefineSettings
 
-Array = np.ndarray[Any, Any]
 
 TASKS = 64  # parts of the loop over rows, with scratch memory each
 AHEAD = 6  # negatives between the one that is asked for from memory and the one that is worked on

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ookg.kernels import randomness
 from ookg.kernels.cpu_compile import (
     ABSOLUTE,
     EUCLIDEAN,
@@ -26,12 +27,10 @@ from ookg.kernels.cpu_compile import (
     task_done,
     wait_for_tasks,
 )
-from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.threads import run_tasks
-from ookg.training import randomness
+from ookg.training.reference_step import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.training.sampling import ATTEMPTS
-
-Array = np.ndarray[Any, Any]
+from ookg.types import Array
 
 TASKS = 64  # parts of a loop whose results do not depend on how it is cut
 # Parts of the backward pass, each with point gradients of its own. A constant, because the order of sums, and so the

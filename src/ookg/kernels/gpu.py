@@ -1,6 +1,6 @@
 """One training step on a GPU: three Triton kernels around a sort, captured in a CUDA graph.
 
-What a step computes is specified by `ookg.kernels.reference`. How it is computed here:
+What a step computes is specified by `ookg.training.reference_step`. How it is computed here:
 
 * `_sample` draws the batch and its negatives, the same ones as the reference.
 * `_rows` handles one true triple a program. Its negatives' vectors are read once: while they are in registers they give
@@ -27,9 +27,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ookg.kernels.reference import EPSILON, FIRST_DECAY, SECOND_DECAY
+from ookg.kernels import randomness
 from ookg.models import Geometry, Projected, RotatE
-from ookg.training import randomness
+from ookg.training.reference_step import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.training.sampling import ATTEMPTS, NEGATIVES, ORDER, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables

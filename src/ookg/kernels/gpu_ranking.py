@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.kernels.gpu import EUCLIDEAN, SUM_OF_MODULI, SUM_OF_SIZES, gap_kind
-from ookg.statistics import IntArray
+from ookg.models.embedding import Embedding
+from ookg.types import IntArray
 
 QUERIES, ENTITIES, PAIRS = 32, 128, 256  # what a program holds
 

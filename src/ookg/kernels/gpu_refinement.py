@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ookg.embedding import Embedding
+from ookg.kernels import randomness
 from ookg.kernels.gpu import (
     BETA_1,
     BETA_2,
@@ -40,7 +40,7 @@ from ookg.kernels.gpu import (
     gap_kind,
 )
 from ookg.models import RotatE, TransE
-from ookg.training import randomness
+from ookg.models.embedding import Embedding
 
 if TYPE_CHECKING:
     from ookg.newcomers.refinement import Problem, RefineSettings

@@ -10,18 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError
+from ookg.graph.statistics import GraphStatistics
 from ookg.models import Projected
+from ookg.models.embedding import Embedding
 from ookg.newcomers.estimator import candidates
 from ookg.newcomers.least_squares import least_squares
 from ookg.newcomers.reducer import Uniform, Weights, normalised
 from ookg.newcomers.refinement import RefineSettings, refine
 from ookg.newcomers.relations import Pairs, fitted_relation_vectors
-from ookg.newcomers.support import BoolArray, Support, Unused, find_support
+from ookg.newcomers.support import Support, Unused, find_support
 from ookg.newcomers.together import Anchors, Ties, Together, positive, solve_together
-from ookg.progress import Reporter
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
+from ookg.system.progress import Reporter
+from ookg.types import BoolArray, FloatArray, IntArray
 
 # How many numbers the candidates of one chunk may hold, whatever the number of newcomers.
 CHUNK_NUMBERS = 1 << 24

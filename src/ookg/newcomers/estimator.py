@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.models import Projected
+from ookg.models.embedding import Embedding
 from ookg.newcomers.support import Support
-from ookg.statistics import IntArray
+from ookg.types import IntArray
 
 
 def candidates(embedding: Embedding, support: Support, rows: IntArray) -> Tensor:

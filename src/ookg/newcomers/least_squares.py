@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.kernels.threads import one_torch_thread
 from ookg.models import Projected, TransH, TransR
+from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import normalised
 from ookg.newcomers.support import Support
-from ookg.statistics import FloatArray, IntArray
+from ookg.types import FloatArray, IntArray
 
 # How many numbers one chunk of newcomers may hold, however many there are.
 CHUNK_NUMBERS = 1 << 23

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from ookg.errors import InputError
+from ookg.graph.statistics import GraphStatistics
 from ookg.newcomers.support import Support
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
+from ookg.types import FloatArray, IntArray
 
 # A sum of weights that is this small against their sizes is what is left of a cancellation, no normaliser.
 SMALLEST_SUM = 1e-6

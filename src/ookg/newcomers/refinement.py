@@ -26,15 +26,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError, unknown_name
-from ookg.kernels.reference import adam_update
+from ookg.kernels import randomness
 from ookg.kernels.threads import one_torch_thread
 from ookg.models import Projected
-from ookg.newcomers.support import BoolArray, Support
-from ookg.progress import Reporter
-from ookg.statistics import IntArray
-from ookg.training import randomness
+from ookg.models.embedding import Embedding
+from ookg.newcomers.support import Support
+from ookg.system.progress import Reporter
+from ookg.training.reference_step import adam_update
+from ookg.types import BoolArray, IntArray
 
 ROWS, NEGATIVES = 4, 5  # the purposes of this module's random streams
 # How many numbers the reference may hold for the negatives of one chunk, whatever the number of newcomers.

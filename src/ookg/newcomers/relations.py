@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ookg.embedding import Embedding
-from ookg.kernels.reference import adam_update
+from ookg.kernels import randomness
 from ookg.kernels.threads import one_torch_thread
 from ookg.models import Geometry, RotatE
+from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import Clock, RefineSettings
-from ookg.statistics import IntArray
-from ookg.training import randomness
+from ookg.training.reference_step import adam_update
+from ookg.types import IntArray
 
 RELATION_PAIRS, RELATION_NEGATIVES = 6, 7  # the purposes of this module's random streams
 # How many numbers the vectors of one chunk of triples or negatives may hold.

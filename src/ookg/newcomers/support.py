@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ookg.statistics import IntArray
-from ookg.training import randomness
-
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+from ookg.kernels import randomness
+from ookg.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from ookg.embedding import Embedding
 from ookg.models import RotatE
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import FloatArray, IntArray
+from ookg.models.embedding import Embedding
+from ookg.types import BoolArray, FloatArray, IntArray
 
 # How many numbers one array of the solver may hold, whatever the number of newcomers: coordinates take turns.
 CHUNK_NUMBERS = 1 << 22

@@ -18,12 +18,13 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from torch import Tensor
 
-from ookg.embedding import Embedding
+from ookg.graph.statistics import GraphStatistics
+from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Weights
 from ookg.newcomers.relations import Pairs, relation_vectors
-from ookg.newcomers.support import BoolArray, Support
+from ookg.newcomers.support import Support
 from ookg.newcomers.system import FixedPoints, System
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
+from ookg.types import BoolArray, FloatArray, IntArray
 
 # A degree weight is negative for an entity without training triples. A system wants weights above 0.
 LEAST_WEIGHT = 0.01

@@ -9,7 +9,7 @@ from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
-from ookg.trust import Calibration
+from ookg.simulation.trust import Calibration
 
 # What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; and, always the same
 # under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted

@@ -12,23 +12,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.embedding import Embedding
-from ookg.evaluation.link_prediction import other_answers
-from ookg.evaluation.queries import Queries
-from ookg.evaluation.scoring import SCORES_AT_ONCE, Scorer, TranslationScorer
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
 from ookg.models import Projected
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings, default_refinement
-from ookg.progress import Progress, Reporter
+from ookg.scoring.link_prediction import other_answers
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
 from ookg.simulation.choice import Method, NewcomerChoice
 from ookg.simulation.simulated import Simulation
-from ookg.statistics import FloatArray, IntArray
+from ookg.system.progress import Progress, Reporter
+from ookg.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from ookg.checkpoint import Checkpoint
+    from ookg.storage.checkpoint import Checkpoint
 
 DEFAULT_POWER = Correlation().power
 # The weights of the combination where none are stored, by the vectors that are combined.

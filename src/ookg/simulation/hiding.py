@@ -8,9 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ookg.errors import InputError
-from ookg.newcomers.support import BoolArray
-from ookg.statistics import IntArray
-from ookg.triples import first_occurrences
+from ookg.graph.triples import first_occurrences
+from ookg.types import BoolArray, IntArray
 
 Draw = Literal["entity", "triple"]
 NewEnd = Literal["both", "head", "tail"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ookg.errors import InputError
-from ookg.files import atomic_write
+from ookg.system.files import atomic_write
 
 if TYPE_CHECKING:
-    from ookg.audit import Audit, Group
+    from ookg.simulation.audit import Audit, Group
 
 STYLES = {"trained": "#444444", "closed form": "#0072b2", "refined": "#d55e00", "combined": "#009e73"}
 ENDINGS = (".png", ".svg")
@@ -30,7 +30,7 @@ def picture_files(path: str | Path) -> list[Path]:
 
 def draw_audit(found: Audit, path: str | Path) -> list[Path]:
     """Draw MRR by number of triples, and by relation, as PNG and SVG; the files."""
-    from ookg.reproduction.figures import METADATA, import_matplotlib
+    from ookg.research.reproduction.figures import METADATA, import_matplotlib
 
     files = picture_files(path)
     matplotlib = import_matplotlib()

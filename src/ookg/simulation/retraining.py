@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ookg.embedding import Embedding
 from ookg.errors import InputError
-from ookg.progress import Progress
+from ookg.models.embedding import Embedding
 from ookg.simulation.hiding import Hidden
-from ookg.statistics import IntArray
+from ookg.system.progress import Progress
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
+from ookg.types import IntArray
 
 if TYPE_CHECKING:
-    from ookg.checkpoint import Checkpoint
+    from ookg.storage.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)

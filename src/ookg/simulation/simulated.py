@@ -10,22 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.display import counted
-from ookg.embedding import Embedding
 from ookg.errors import InputError
-from ookg.evaluation.link_prediction import link_prediction
-from ookg.evaluation.queries import Queries, test_queries
-from ookg.evaluation.scoring import Scorer, TranslationScorer
 from ookg.evidence.combined import GraphEvidence
+from ookg.graph.statistics import GraphStatistics
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Uniform, Weights
-from ookg.newcomers.support import BoolArray
+from ookg.scoring.link_prediction import link_prediction
+from ookg.scoring.queries import Queries, test_queries
+from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.hiding import Hidden, HidingSettings, hide
 from ookg.simulation.retraining import Retraining, retrain
-from ookg.statistics import FloatArray, GraphStatistics, IntArray
+from ookg.system.display import counted
+from ookg.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from ookg.checkpoint import Checkpoint
+    from ookg.storage.checkpoint import Checkpoint
 
 HALVES = 17  # the purpose of the random stream that halves newcomers
 FEWEST_HIDDEN = 2  # one to choose or fit on, one to check

@@ -18,8 +18,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
-from ookg.files import atomic_write, save_tensors
-from ookg.progress import Reporter, tell
+from ookg.system.files import atomic_write, save_tensors
+from ookg.system.progress import Reporter, tell
 from ookg.training.trainer import Trainer
 
 SAVE_SECONDS = 60.0

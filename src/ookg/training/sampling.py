@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ookg.training import randomness
+from ookg.kernels import randomness
 from ookg.training.settings import TrainingSettings
 
 # A negative that happens to be a true triple is drawn again, so many times at most. One that is still true then (almost

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ookg.kernels.choice import fastest_step
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
+from ookg.training.step import fastest_step
 from ookg.training.tables import Tables
 
 

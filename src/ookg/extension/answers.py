@@ -1,0 +1,122 @@
+"""What a model answers with. All of it can be pickled and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from torch import Tensor
+
+from ookg.simulation.trust import Trust, TrustTable
+from ookg.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class NewVectors:
+    """Vectors of new entities.
+
+    entities: (newcomers,) those that have a vector; vectors: (newcomers, entity_width)
+    neighbors: (newcomers,) how many triples made each vector
+    without_vector: new entities with no usable neighbour; notes: what was not used and why, in words
+    find_trust: what `trust` asks when it is first read
+    """
+
+    entities: list[str]
+    vectors: Tensor
+    neighbors: IntArray
+    without_vector: list[str]
+    notes: list[str]
+    find_trust: Callable[[], TrustTable]
+
+    @cached_property
+    def trust(self) -> TrustTable:
+        """How far to trust each vector: triples, spread of the candidates, what to expect of it."""
+        return self.find_trust()
+
+
+@dataclass(frozen=True)
+class LinkReason:
+    """A triple between the asked entity and an answer that speaks for it.
+
+    direction "out": the asked entity is its head; confidence: how often the asked relation goes with such a link
+    """
+
+    relation: str
+    direction: Literal["out", "in"]
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1.
+
+    link: where all evidence counts, the direct link that speaks most for it
+    """
+
+    entity: str
+    score: float
+    rank: int
+    is_known: bool
+    is_new: bool
+    link: LinkReason | None = None
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One triple that made the asked entity's vector, and its weight; direction "out": the entity is its head."""
+
+    entity: str
+    relation: str
+    direction: Literal["out", "in"]
+    weight: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
+
+    explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from
+    trust: how far to trust a new entity's vector; None for a known one
+    """
+
+    answers: list[Answer]
+    explanation: list[Reason]
+    notes: list[str]
+    trust: Trust | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim with its score and the threshold it is held against; score and verdict are None without a vector."""
+
+    head: str
+    relation: str
+    tail: str
+    score: float | None
+    threshold: float
+    verdict: bool | None
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false).
+
+    trust: how far to trust the vectors of the new entities in the claims, by label
+    """
+
+    claims: list[Verdict]
+    accuracy: float | None
+    notes: list[str]
+    trust: dict[str, Trust]
+
+
+def accuracy(
+    scores: FloatArray, thresholds: FloatArray, truth: np.ndarray[tuple[int], np.dtype[np.bool_]] | None
+) -> float | None:
+    """The percentage of right verdicts; a claim without a score counts as held false. None without labels."""
+    if truth is None or not len(truth):
+        return None
+    return float(((scores >= thresholds) == truth).mean() * 100)

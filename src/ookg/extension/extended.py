@@ -1,0 +1,188 @@
+"""The object that stays: it holds one state after another, and asks the current one.
+
+New entities that triples tie to each other, or that share a new relation, form a *group*. A triple that comes or goes
+prepares, and fits, the groups that it touches and nothing else. All that a question reads hangs on one `State` that is
+never changed: a writer makes a new one and puts it in its place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from ookg.errors import InputError
+from ookg.extension import claims as judging
+from ookg.extension import reasons
+from ookg.extension.answers import Classification, Prediction, Reason
+from ookg.extension.groups import Preparation, as_tuples
+from ookg.extension.known import KnownModel
+from ookg.extension.lookup import entity_id, relation_id
+from ookg.extension.questions import AnswerOptions, Question, answered, ranking_weights
+from ookg.extension.state import State, with_counts, with_triples, without_triples
+from ookg.extension.vectors import entity_vector, single_vectors
+from ookg.graph.triples import TripleSource, as_triples
+from ookg.graph.vocabulary import Vocabulary
+from ookg.simulation.trust import Trust
+from ookg.system.display import counted
+from ookg.types import FloatArray, IntArray
+
+NO_SINGLE_VECTOR = "correlation weights depend on the relation that is asked for, so there is no single vector"
+
+
+class ExtendedModel:
+    """A model and given triples about what is new to it. Made by `Model.extend`; the model itself never changes.
+
+    Any number of threads may ask while one adds or removes: each question is answered from one state.
+    """
+
+    def __init__(self, model: KnownModel, preparation: Preparation) -> None:
+        self.model, self.preparation = model, preparation
+        self._writing = threading.Lock()
+        self._read: list[str] = []  # what reading the given triples left out
+        self._state = State.nothing_given(model, preparation)
+
+    # What is known and new.
+
+    @property
+    def entities(self) -> Vocabulary:
+        """The labels of known and new entities, by id; those that no triple has any more keep theirs."""
+        return self._state.entities
+
+    @property
+    def relations(self) -> Vocabulary:
+        """The labels of trained and new relations, by id; those that no triple has any more keep theirs."""
+        return self._state.relations
+
+    @property
+    def triples(self) -> list[tuple[str, str, str]]:
+        """The given triples, first come first."""
+        state = self._state
+        return [state.labels(triple) for triple, _ in state.graph.in_order()]
+
+    @property
+    def new_entities(self) -> list[str]:
+        """The labels of the new entities, first come first."""
+        state = self._state
+        return state.entities.select(state.new_entities)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the given triples have that makes no vector, and the relations that they give one, in words."""
+        return [*self._read, *reasons.notes(self._state)]
+
+    def __len__(self) -> int:
+        return len(self._state.graph.triples)
+
+    def __repr__(self) -> str:
+        state = self._state
+        given = counted(len(state.graph.triples), "given triple")
+        new = counted(len(state.new_entities), "new entity", "new entities")
+        return f"<ookg.ExtendedModel of {self.model!r}: {given}, {new}>"
+
+    # Coming and going.
+
+    def add(self, triples: TripleSource) -> int:
+        """Add triples; those that are given already stay as they are. Returns how many were added."""
+        rows = as_triples(triples)
+        if rows.truth is not None and not rows.truth.all():
+            raise InputError(f"{rows.source}: it holds triples labelled false; what is given must be true")
+        with self._writing:
+            state = self._state
+            entities = state.entities.extended(rows.entities.labels)
+            relations = state.relations.extended(rows.relations.labels)
+            ids = dict.fromkeys(as_tuples(rows.encoded(entities, relations)))
+            fresh = [triple for triple in ids if triple not in state.graph.triples]
+            self._state = with_triples(replace(state, entities=entities, relations=relations), fresh)
+            self._read += rows.notes
+        return len(fresh)
+
+    def remove(self, triples: TripleSource) -> int:
+        """Take given triples back: the numbers are those that were there without them. Returns how many there were."""
+        rows = as_triples(triples)
+        with self._writing:
+            state = self._state
+            ids = as_tuples(rows.encoded(state.entities, state.relations))
+            for row, triple in zip(rows, ids, strict=True):
+                if triple not in state.graph.triples:
+                    raise InputError(f"triple {' '.join(row)!r} is not among the given ones; nothing is removed")
+            gone = list(dict.fromkeys(ids))
+            self._state = without_triples(state, gone)
+        return len(gone)
+
+    # Vectors, how far to trust them, and why.
+
+    def vector(self, entity: str, query_relation: str | None = None) -> Tensor:
+        """The vector of a known or new entity, (entity_width,); correlation weights need the relation asked for."""
+        state = self._state
+        number = entity_id(state, entity)
+        relation = -1 if query_relation is None else relation_id(state, query_relation)
+        if number >= state.num_known and relation < 0 and not self.preparation.is_single:
+            remedy = "give a query relation, or extend with uniform or degree weights"
+            raise InputError(f"{NO_SINGLE_VECTOR}; {remedy}")
+        return entity_vector(state, number, relation)[0]
+
+    @property
+    def vectors(self) -> dict[str, Tensor]:
+        """The vectors of all new entities that have one, by label; refined ones, or of weights that need no query."""
+        if not self.preparation.is_single:
+            raise InputError(f"{NO_SINGLE_VECTOR}; extend with uniform or degree weights, or refine")
+        return single_vectors(self._state)
+
+    def trust(self, entity: str, *, combine: bool = False) -> Trust | None:
+        """How far to trust a new entity's vector; None for a known one."""
+        state = self._state
+        return reasons.trust_in(state, entity_id(state, entity), combine=combine)
+
+    def explain(self, entity: str, relation: str) -> list[Reason]:
+        """The triples that made a new entity's vector as a question over a relation sees it, heaviest first."""
+        state = self._state
+        return reasons.explanation(state, entity_id(state, entity), relation_id(state, relation))
+
+    # Questions and claims.
+
+    def predict(
+        self,
+        *,
+        relation: str,
+        head: str | None = None,
+        tail: str | None = None,
+        options: AnswerOptions | None = None,
+    ) -> Prediction:
+        """The best tails for (head, relation), or heads for (relation, tail)."""
+        return self.predict_all([Question(relation, head, tail)], options)[0]
+
+    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> list[Prediction]:
+        """The answers to many questions, all from one state; they pass over the entities together."""
+        state, options = self._state, options or AnswerOptions()
+        weights = ranking_weights(state, options)
+        if weights is not None:
+            state = self._with_evidence(state)
+        return answered(state, questions, options, weights)
+
+    def scores(self, triples: IntArray) -> FloatArray:
+        """-D(h, r, t) of triples of ids, (triples,); NaN where an end or the relation has no vector."""
+        return judging.scores_of(self._state, triples)
+
+    def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
+        """True or false for each claim: its score against its relation's threshold, found on labelled `valid` triples.
+
+        A claim whose ends or relation have no vector gets no verdict.
+        """
+        state = self._state
+        claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
+        found = judging.classified(state, claims, valid)
+        return replace(found, notes=[*self._read, *reasons.notes(state), *found.notes])
+
+    def _with_evidence(self, state: State) -> State:
+        """The state with the counts of links and habits, which are made once and then kept up."""
+        if state.counts is not None:
+            return state
+        with self._writing:
+            current = self._state
+            self._state = with_counts(current, self.model.known_evidence)
+            if current is state:
+                return self._state
+        return with_counts(state, self.model.known_evidence)

@@ -1,0 +1,53 @@
+"""What given triples have that makes no vector, and what they make beside entities' vectors, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ookg.models import Geometry, Projected
+from ookg.system.display import counted
+
+EXAMPLES = 3
+
+
+@dataclass
+class Findings:
+    """Labels of what was found: triples as (head, relation, tail), entities and relations.
+
+    untrained_relation, between_newcomers, self_loops, without_newcomer: triples, as in `Unused`
+    made_relations: new relations with a vector; lacking: new entities without one
+    """
+
+    untrained_relation: list[tuple[str, str, str]] = field(default_factory=list)
+    between_newcomers: list[tuple[str, str, str]] = field(default_factory=list)
+    self_loops: list[tuple[str, str, str]] = field(default_factory=list)
+    without_newcomer: list[tuple[str, str, str]] = field(default_factory=list)
+    made_relations: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+
+    def in_words(self, geometry: Geometry, *, makes_relations: bool) -> Iterator[str]:
+        """A line for each kind; makes_relations: whether new relations could have got a vector."""
+        between, relation = "between new entities that nothing ties to the known graph", "a trained vector"
+        if isinstance(geometry, Projected):
+            between = f"between two new entities, which {type(geometry).__name__} is not solved for"
+        elif makes_relations:
+            relation = "a vector: none of its triples has two ends with vectors of their own"
+        for triples, text in (
+            (self.untrained_relation, f"not used, over a relation without {relation}"),
+            (self.between_newcomers, f"not used, {between}"),
+            (self.self_loops, "not used, of a new entity with itself"),
+            (self.without_newcomer, "between known entities, which make no vector but state known answers"),
+        ):
+            if triples:
+                yield f"{counted(len(triples), 'triple')} {text} ({_some([' '.join(one) for one in triples])})"
+        if self.made_relations:
+            made = counted(len(self.made_relations), "new relation")
+            yield f"{made} with a vector made of given triples ({_some(self.made_relations)})"
+        if self.lacking:
+            lacking = counted(len(self.lacking), "new entity", "new entities")
+            yield f"{lacking} without a usable neighbour, and so without a vector ({_some(self.lacking)})"
+
+
+def _some(examples: Sequence[str]) -> str:
+    return ", ".join(examples[:EXAMPLES]) + (", ..." if len(examples) > EXAMPLES else "")

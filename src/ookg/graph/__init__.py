@@ -1,0 +1,1 @@
+"""Triples, labels and what is counted on them."""

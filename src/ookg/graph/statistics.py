@@ -1,0 +1,193 @@
+"""What the reducers need to know of the graph: degrees of entities, co-occurrence of relations."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ookg.graph.layers import Layers
+from ookg.types import FloatArray, IntArray
+
+# What has more relations than this says little about which go together, and a list of its pairs is as long as the
+# square of their number. The published sets have 50 at most.
+MOST_RELATIONS = 1000
+# How many pairs of relations are held, about; up to 4,096 relations this bounds nothing.
+MOST_PAIRS = 1 << 24
+BLOCK_PAIRS = 1 << 22  # counted at a time
+
+
+@dataclass(frozen=True)
+class GraphStatistics:
+    """Counts over a set of triples.
+
+    degree: (entities,) how many triple ends are the entity; a self-loop counts twice
+    cooccurrence: (relations, relations) sparse; in how many entities' triples both relations occur, on either side;
+        on the diagonal, in how many one occurs; of entities with very many relations only that (`counted_together`)
+    change: by how much the co-occurrence of some pairs is larger than that, by `pair_key`; relations may be in it that
+        the table does not have
+    """
+
+    degree: IntArray
+    cooccurrence: Any
+    change: Layers[int, int] = field(default_factory=Layers)
+
+    @classmethod
+    def count(cls, triples: IntArray, num_entities: int, num_relations: int) -> GraphStatistics:
+        """The statistics of triples, (triples, 3)."""
+        degree = np.bincount(triples[:, 0], minlength=num_entities) + np.bincount(triples[:, 2], minlength=num_entities)
+        has = _incidence(triples, num_entities, num_relations)
+        return cls(degree, counted_together(has))
+
+    def with_given(self, known: IntArray, given: IntArray, num_entities: int) -> GraphStatistics:
+        """These statistics of the `known` triples with the co-occurrence counted on known and given triples together.
+
+        Degrees stay those of the known triples. Only the entities of `given` are counted anew: entity ids from
+        `num_entities` on are new ones, and triples whose relation is -1 (unknown to the model) do not count.
+        """
+        num_relations = self.cooccurrence.shape[0]
+        given = given[given[:, 1] >= 0]
+        if not len(given):
+            return self
+        touched, place = np.unique(given[:, [0, 2]], return_inverse=True)
+        position = np.full(max(num_entities, int(touched[-1]) + 1), -1)
+        position[touched] = np.arange(len(touched))
+        # A few given triples against millions of known ones: leave those that share no entity with them first.
+        is_touched = position >= 0
+        known = known[is_touched[known[:, 0]] | is_touched[known[:, 2]]]
+        ends = position[known[:, [0, 2]]]  # (known triples, 2), -1 where the entity is not touched
+        pairs = [np.stack([ends[:, side], known[:, 1]], axis=1) for side in (0, 1)]
+        before = _pair_matrix(np.concatenate([pair[pair[:, 0] >= 0] for pair in pairs]), len(touched), num_relations)
+        place = place.reshape(-1, 2)
+        added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
+        after = before.maximum(_pair_matrix(added, len(touched), num_relations))
+        change = counted_together(after) - counted_together(before)
+        return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
+
+    def _together(self, pairs: IntArray) -> FloatArray:
+        """In how many entities' triples both relations of each pair, given by `pair_keys`, occur."""
+        keys, counts = _sorted_pairs(self.cooccurrence)
+        found = np.zeros(len(pairs))
+        if len(keys):
+            place = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+            found = np.where(keys[place] == pairs, counts[place], 0.0)
+        if self.change:
+            found += np.array([self.change.get(key, 0) for key in pairs.tolist()])
+        return found
+
+    def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
+        """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
+        distinct, place = np.unique(pair_keys(relation, query), return_inverse=True)
+        one, other = distinct >> 32, distinct & ((1 << 32) - 1)
+        size = len(distinct)
+        counts = self._together(np.concatenate([distinct, pair_keys(one, one), pair_keys(other, other)]))
+        both, having, asked = counts[:size], counts[size : 2 * size], counts[2 * size :]
+        # Where rare pairs are left out, the differences that `with_given` adds can go beyond what is possible.
+        both = np.clip(both, 0, np.minimum(having, asked))
+        having[having == 0], asked[asked == 0] = np.inf, np.inf  # what nothing has co-occurs with nothing
+        result: FloatArray = (both / asked + both / having)[place.ravel()]
+        return result
+
+
+def _sorted_pairs(cooccurrence: Any) -> tuple[IntArray, FloatArray]:
+    """The pairs of a table of co-occurrence as sorted `pair_keys`, and their counts; sorted once for each table."""
+    found = _SORTED.get(id(cooccurrence))
+    if found is None or found[0]() is not cooccurrence:
+        pairs = cooccurrence.tocoo()
+        keys = pair_keys(pairs.coords[0].astype(np.int64), pairs.coords[1].astype(np.int64))
+        order = np.argsort(keys)
+        name = id(cooccurrence)
+        there = weakref.ref(cooccurrence, lambda _: _SORTED.pop(name, None))
+        found = _SORTED[name] = (there, keys[order], pairs.data[order].astype(np.float64))
+    return found[1], found[2]
+
+
+# By the table's id, while the table is there.
+_SORTED: dict[int, tuple[Any, IntArray, FloatArray]] = {}
+
+
+def pair_keys(relation: IntArray, other: IntArray) -> IntArray:
+    """One number for each pair of relations, whatever their number."""
+    return (relation << 32) + other
+
+
+def pairs_gained(before: set[int], relation: int) -> dict[int, int]:
+    """How the counts of `counted_together` change, by `pair_keys`, where something gets one more relation."""
+    if relation in before:
+        return {}
+    changes = {(relation << 32) + relation: 1}
+    if len(before) < MOST_RELATIONS:
+        for other in before:
+            changes[(relation << 32) + other] = changes[(other << 32) + relation] = 1
+    elif len(before) == MOST_RELATIONS:  # from now on it counts on the diagonal alone
+        changes |= {(one << 32) + other: -1 for one in before for other in before if one != other}
+    return changes
+
+
+def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
+    """(2·relations, 2·relations) sparse: co-occurrence that tells sides apart.
+
+    Row or column r is "is a head of r", relations + r is "is a tail of r".
+    """
+    heads, tails = triples[:, [0, 1]], triples[:, [2, 1]] + [0, num_relations]
+    has = _pair_matrix(np.concatenate([heads, tails]), num_entities, 2 * num_relations)
+    return counted_together(has)
+
+
+def counted_together(has: Any) -> Any:
+    """(columns, columns) sparse: in how many rows of `has`, which holds ones, both columns are set.
+
+    A row with more than MOST_RELATIONS columns counts on the diagonal alone. Where more than MOST_PAIRS pairs could
+    remain, each column keeps the others that it is most often together with, MOST_PAIRS / columns of them, and itself.
+    """
+    width = np.diff(has.indptr)
+    small = has if width.max(initial=0) <= MOST_RELATIONS else has[width <= MOST_RELATIONS]
+    columns = has.shape[1]
+    # How many others each column can have at most: all, or all the neighbours in its rows.
+    most = np.minimum(small.T @ np.diff(small.indptr), columns)
+    together = small.T @ small if most.sum() <= MOST_PAIRS else _most_frequent_pairs(small, most)
+    if small is not has:
+        large = has[width > MOST_RELATIONS]
+        together = together + sparse.dia_array((large.sum(axis=0)[None], [0]), shape=together.shape)
+    return together.tocsr()
+
+
+def _most_frequent_pairs(has: Any, most: IntArray) -> Any:
+    """(columns, columns) the counts of the pairs that are among the most frequent ones of either column.
+
+    most: (columns,) how many pairs each can have
+    """
+    columns, owners = has.shape[1], has.T.tocsr()
+    kept = max(1, MOST_PAIRS // columns)
+    cuts = np.flatnonzero(np.diff(np.cumsum(most) // BLOCK_PAIRS)) + 1
+    parts = []
+    for block in np.split(np.arange(columns), cuts):
+        pairs = (owners[block] @ has).tocsr()
+        pairs.sort_indices()
+        row, column = (place.astype(np.int64) for place in pairs.tocoo().coords)
+        # By row, in it the column itself, then the most frequent first; of equals the lower column.
+        top = int(pairs.data.max(initial=0)) + 1
+        rarity = top - np.where(block[row] == column, top, pairs.data)
+        order = np.argsort(row * (top + 1) + rarity, kind="stable")
+        rank = np.arange(len(order)) - np.searchsorted(row[order], row[order])
+        chosen = order[rank <= kept]
+        parts.append(sparse.csr_array((pairs.data[chosen], (row[chosen], column[chosen])), shape=pairs.shape))
+    found = sparse.vstack(parts, format="csr")
+    return found.maximum(found.T)
+
+
+def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
+    pairs = np.concatenate([triples[:, [0, 1]], triples[:, [2, 1]]])
+    return _pair_matrix(pairs, num_entities, num_relations)
+
+
+def _pair_matrix(pairs: IntArray, num_entities: int, num_relations: int) -> Any:
+    """(entities, relations) with 1 where the entity has the relation. int64: float counts are exact only up to 2²⁴."""
+    ones = np.ones(len(pairs), dtype=np.int64)
+    has = sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(num_entities, num_relations))
+    has.sum_duplicates()
+    has.data[:] = 1
+    return has

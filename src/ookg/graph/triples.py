@@ -1,0 +1,335 @@
+"""Triples of labels: reading them from files and frames, writing them, holding them as ids."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from ookg.errors import FileError, InputError
+from ookg.graph.rdf import RdfFile, open_rdf, rdf_syntax
+from ookg.graph.reading import (
+    LABEL_NAME,
+    PARQUET_SUFFIXES,
+    STANDARD_INPUT,
+    SUFFIX_COMPRESSION,
+    TRUTH_VALUES,
+    ArrowStream,
+    Frame,
+    NoLines,
+    ParquetFile,
+    Source,
+    TextFile,
+    TripleFormat,
+    encoded_anew,
+    file_compression,
+    is_header,
+    read_standard_input,
+    text_delimiter,
+)
+from ookg.graph.vocabulary import Vocabulary
+from ookg.system.display import counted
+from ookg.system.files import atomic_write
+
+__all__ = [
+    "TripleFormat",
+    "TripleIds",
+    "Triples",
+    "Truth",
+    "as_triples",
+    "first_occurrences",
+    "read_triples",
+    "triple_keys",
+    "write_triples",
+]
+
+Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
+TripleIds = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """A list of triples, as ids into two vocabularies of its own.
+
+    ids: (triples, 3) head, relation, tail
+    truth: (triples,) whether each triple is claimed true, where the source has a label column
+    duplicates: how many repeated triples were dropped
+    skipped: how many RDF triples were left out, by what their object is ("literal", "triple")
+    """
+
+    ids: TripleIds
+    entities: Vocabulary
+    relations: Vocabulary
+    truth: Truth | None = None
+    source: str = "triples"
+    duplicates: int = 0
+    format: TripleFormat = field(default_factory=TripleFormat)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        heads, relations, tails = self.columns()
+        return iter(zip(heads.to_pylist(), relations.to_pylist(), tails.to_pylist(), strict=True))
+
+    @property
+    def notes(self) -> list[str]:
+        """What reading left out, in words."""
+        notes = [f"{counted(count, 'triple')} with a {kind} as object skipped" for kind, count in self.skipped.items()]
+        return [*notes, f"{counted(self.duplicates, 'duplicate triple')} dropped"] if self.duplicates else notes
+
+    def columns(self) -> tuple[Any, Any, Any]:
+        """Heads, relations and tails as Arrow arrays of labels."""
+        return (
+            self.entities.labels.take(pa.array(self.ids[:, 0])),
+            self.relations.labels.take(pa.array(self.ids[:, 1])),
+            self.entities.labels.take(pa.array(self.ids[:, 2])),
+        )
+
+    def select(self, rows: np.ndarray[Any, Any]) -> Triples:
+        """Some of the triples (a mask or positions), with the vocabularies kept."""
+        truth = None if self.truth is None else self.truth[rows]
+        return Triples(self.ids[rows], self.entities, self.relations, truth, self.source)
+
+    def encoded(self, entities: Vocabulary, relations: Vocabulary) -> TripleIds:
+        """The triples as ids of other vocabularies, -1 where those lack a label."""
+        entity_map, relation_map = entities.ids(self.entities.labels), relations.ids(self.relations.labels)
+        ids = np.empty_like(self.ids)
+        ids[:, 0] = entity_map[self.ids[:, 0]]
+        ids[:, 1] = relation_map[self.ids[:, 1]]
+        ids[:, 2] = entity_map[self.ids[:, 2]]
+        return ids
+
+
+TripleSource = str | Path | Triples | ArrowStream | Iterable[Sequence[str]]
+
+
+def as_triples(source: TripleSource, *, keep_duplicates: bool = False) -> Triples:
+    """Triples from whatever a caller has.
+
+    A file, a `Triples`, a frame (pandas, polars, Arrow), or an iterable of (head, relation, tail[, label]).
+    """
+    if isinstance(source, Triples):
+        return source
+    if isinstance(source, str | Path):
+        return read_triples(source, keep_duplicates=keep_duplicates)
+    if isinstance(source, ArrowStream):
+        frame = Frame(source)
+        return _from_columns(frame.read(), frame.source, TripleFormat(), keep_duplicates, frame)
+    if not hasattr(source, "__iter__"):
+        remedy = "give a file, a frame of pandas, polars or Arrow (a lazy one collected), or rows"
+        raise InputError(f"{type(source).__name__} is no source of triples; {remedy}")
+    rows = [row if isinstance(row, str) else tuple(map(str, row)) for row in source]
+    if not all(len(row) in (3, 4) and len(row) == len(rows[0]) and not isinstance(row, str) for row in rows):
+        bad = next(row for row in rows if len(row) not in (3, 4) or len(row) != len(rows[0]) or isinstance(row, str))
+        raise InputError(f"{bad!r} is not a triple; give (head, relation, tail), or with a label in every row")
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)] or [pa.array([], pa.string())] * 3
+    return _from_columns(columns, "triples", TripleFormat(), keep_duplicates, NoLines())
+
+
+def read_triples(
+    path: str | Path,
+    form: TripleFormat | None = None,
+    *,
+    labels: Literal["optional", "required", "refused"] = "optional",
+    keep_duplicates: bool = False,
+) -> Triples:
+    """Read triples from TSV, CSV, RDF (each plain, gzip, zstd or bzip2) or Parquet; TSV and CSV also from a pipe.
+
+    path: the text "-" is standard input, which can be read once
+    labels: whether a fourth column, the claim's label (1 true, 0 or -1 false), may, must or must not be there
+    keep_duplicates: keep repeated triples, as for a list of claims; otherwise they are dropped and counted
+    """
+    form = form or TripleFormat()
+    if path == STANDARD_INPUT:
+        path = Path("standard input")
+        source: Source = _piped(path, read_standard_input(), form)
+    else:
+        path = Path(path)
+        source = _open(path, form)
+    columns = source.read()
+    if len(columns) == 4 and labels == "refused":
+        raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with --columns")
+    if labels == "required" and not len(columns[0]):
+        raise FileError(path, "no triples", "give labelled ones: head, relation, tail and 1 or 0 (or -1)")
+    if len(columns) == 3 and labels == "required":
+        raise FileError(path, "has no label column", "add a fourth column of 1 and 0 (or 1 and -1)")
+    if form.predicates is not None:
+        columns = _selected(columns, form.predicates, path, source)
+    return _from_columns(columns, str(path), form, keep_duplicates, source)
+
+
+def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, source: Source) -> list[Any]:
+    """The rows over the selected relations; none at all is most likely a misspelt selection."""
+    if not isinstance(source, RdfFile):  # RDF is sifted while it is read
+        wanted = pa.array(predicates, pa.string())
+        if isinstance(columns[1].type, pa.DictionaryType):
+            found = [pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in columns[1].chunks]
+            kept = pa.chunked_array(found, pa.bool_())
+            columns = [column.filter(kept) for column in columns]
+            columns = [pa.chunked_array(map(encoded_anew, column.chunks), column.type) for column in columns]
+        else:
+            kept = pc.is_in(columns[1], wanted)
+            columns = [column.filter(kept) for column in columns]
+    if not len(columns[0]):
+        some = ", ".join(predicates[:3]) + ", ..." * (len(predicates) > 3)
+        remedy = "give predicates as they stand in the file, separated by commas, or a file with one a line"
+        raise FileError(path, f"no triple has a selected predicate ({some})", remedy)
+    return columns
+
+
+def write_triples(path: str | Path, triples: Triples) -> None:
+    """Write triples as TSV, CSV or Parquet by the name's ending, compressed for `.gz` and `.zst`; no header in text."""
+    path = Path(path)
+    if rdf_syntax(path) is not None:
+        raise FileError(path, "RDF is read and not written", "name it .tsv, .csv or .parquet")
+    columns: list[Any] = list(triples.columns())
+    names = ["head", "relation", "tail"]
+    if triples.truth is not None:
+        columns.append(pa.array(triples.truth.astype(np.int64)))
+        names.append(LABEL_NAME)
+    # Triples whose first would be read as a header get a header before it.
+    header = bool(len(triples)) and is_header(next(iter(triples.select(np.array([0])))))
+    if header and path.suffix not in PARQUET_SUFFIXES:
+        named = zip(names, columns, strict=True)
+        columns = [pa.concat_arrays([pa.array([name]), column.cast(pa.string())]) for name, column in named]
+    table = pa.table(dict(zip(names, columns, strict=True)))
+    with atomic_write(path) as temporary:
+        if path.suffix in PARQUET_SUFFIXES:
+            pq.write_table(table, temporary)
+            return
+        compression = SUFFIX_COMPRESSION.get(path.suffix)
+        with ExitStack() as opened:
+            # gzip of the standard library, with no time and no name in its header: the same triples give the same bytes
+            sink: Any
+            if compression == "gzip":
+                sink = gzip.GzipFile("", "wb", mtime=0, fileobj=opened.enter_context(temporary.open("wb")))
+            else:
+                sink = pa.output_stream(str(temporary), compression=compression)
+            opened.enter_context(sink)
+            if text_delimiter(path) == ",":
+                options = pa.csv.WriteOptions(include_header=False, quoting_style="needed")
+                pa.csv.write_csv(table, sink, options)
+            else:
+                _write_tsv(path, table, sink)
+
+
+def _write_tsv(path: Path, table: Any, sink: Any) -> None:
+    for batch in table.to_batches(max_chunksize=1 << 18):
+        columns = [column.cast(pa.string()) for column in batch.columns]
+        for column in columns:
+            bad = column.filter(pc.match_substring_regex(column, r"[\t\r\n]"))
+            if len(bad):
+                raise FileError(
+                    path, f"label {bad[0].as_py()!r} has a tab or line break", "rename it, or write .csv or .parquet"
+                )
+        lines = pc.binary_join_element_wise(*columns, "\t").to_pylist()
+        sink.write(("\n".join(lines) + "\n").encode())
+
+
+def _open(path: Path, form: TripleFormat) -> Source:
+    if path.is_dir():
+        raise FileError(path, "is a folder, not a file of triples", "name one file, such as train.txt")
+    if path.exists() and not path.is_file() and not path.is_fifo():
+        raise FileError(path, "is a device, not a file of triples", "give a file or a pipe")
+    try:
+        if path.is_fifo():
+            return _piped(path, path.read_bytes(), form)
+        with path.open("rb") as file:
+            start = file.read(4)
+    except FileNotFoundError:
+        raise FileError(path, "no such file", "check the path") from None
+    except OSError as error:
+        raise FileError(path, f"cannot be read ({error.strerror})", "check the path and its permissions") from error
+    if start == b"PAR1":
+        return ParquetFile(path, form)
+    if path.suffix in PARQUET_SUFFIXES:
+        raise FileError(path, "is not a Parquet file", "write it again, or name it for what it is (.tsv, .csv)")
+    compression = file_compression(path, start)
+    syntax = rdf_syntax(path)
+    return TextFile(path, form, compression) if syntax is None else open_rdf(path, form, compression, syntax)
+
+
+def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
+    """What came through a pipe, which there is no second time for."""
+    start = content[:4]
+    if start == b"PAR1" or path.suffix in PARQUET_SUFFIXES or rdf_syntax(path) is not None:
+        raise FileError(path, "a pipe brings TSV or CSV alone", "write Parquet or RDF to a file and give that")
+    return TextFile(path, form, file_compression(path, start), content)
+
+
+def _from_columns(
+    columns: list[Any], source: str, form: TripleFormat, keep_duplicates: bool, lines: Source | NoLines
+) -> Triples:
+    """Give local ids to the columns' labels, without a Python loop over the triples."""
+    size = len(columns[0])
+    ends, entity_labels = _encode(columns[0], columns[2])
+    relations, relation_labels = _encode(columns[1])
+    for labels in (entity_labels, relation_labels):
+        if pc.any(pc.equal(pc.utf8_trim_whitespace(labels), "")).as_py():
+            raise lines.find_bad_value()
+    truth: Truth | None = None
+    if len(columns) == 4:
+        codes, values = _encode(columns[3])
+        meaning = [TRUTH_VALUES.get(value.strip()) for value in values.to_pylist()]
+        if None in meaning:
+            raise lines.find_bad_value()
+        truth = np.asarray(meaning, dtype=np.bool_)[codes]
+    ids: TripleIds = np.stack([ends[:size], relations, ends[size:]], axis=1).astype(np.int64)
+    kept = None if keep_duplicates else first_occurrences(ids, len(entity_labels), len(relation_labels), truth)
+    dropped = 0 if kept is None else size - len(kept)
+    if kept is not None:
+        ids, truth = ids[kept], None if truth is None else truth[kept]
+    entities, relation_names = Vocabulary.distinct(entity_labels), Vocabulary.distinct(relation_labels)
+    skipped = lines.skipped if isinstance(lines, RdfFile) else {}
+    return Triples(ids, entities, relation_names, truth, source, dropped, form, skipped)
+
+
+def _encode(*columns: Any) -> tuple[np.ndarray[Any, Any], Any]:
+    """The codes of some columns, one after the other, and the distinct labels they share."""
+    chunks = [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
+    if isinstance(columns[0].type, pa.DictionaryType):
+        encoded = pa.chunked_array(chunks, columns[0].type).unify_dictionaries()
+    else:
+        encoded = pa.chunked_array(chunks, pa.string()).dictionary_encode()
+    if encoded.num_chunks == 0:
+        return np.empty(0, np.int64), pa.array([], pa.string())
+    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
+    return codes, encoded.chunk(0).dictionary  # every chunk has the same dictionary
+
+
+def triple_keys(ids: TripleIds, num_entities: int, num_relations: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """One number a triple: (head · relations + relation) · entities + tail."""
+    if num_entities**2 * num_relations >= 1 << 62:
+        raise InputError(
+            f"{num_entities:,} entities and {num_relations:,} relations are more than 64-bit keys can tell apart"
+        )
+    keys: np.ndarray[tuple[int], np.dtype[np.int64]] = (ids[:, 0] * num_relations + ids[:, 1]) * num_entities
+    return keys + ids[:, 2]
+
+
+def first_occurrences(
+    ids: TripleIds, num_entities: int, num_relations: int, truth: Truth | None = None
+) -> np.ndarray[Any, Any] | None:
+    """Positions of each distinct triple's first occurrence, in order; None where no triple repeats."""
+    keys = triple_keys(ids, max(num_entities, 1), max(num_relations, 1))
+    if truth is not None:
+        keys = keys * 2 + truth
+    ordered = np.sort(keys)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return None
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.ones(len(keys), dtype=np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return np.sort(order[first])

@@ -1,0 +1,1 @@
+"""A trained model: train one, load one, ask it."""

@@ -1,0 +1,281 @@
+"""Training from labels: triples in, a model out."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ookg import __version__
+from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import Triples, as_triples
+from ookg.model.model import Model, TripleSource
+from ookg.models.embedding import Embedding
+from ookg.scoring.queries import Queries
+from ookg.scoring.ranking import AnswerIndex, query_rank_counts
+from ookg.scoring.thresholds import best_threshold
+from ookg.storage.checkpoint import (
+    PROBE_FILE,
+    STATE_FILE,
+    Checkpoint,
+    held_model,
+    holds_model,
+    load_checkpoint,
+    write_checkpoint,
+)
+from ookg.system.files import atomic_write, check_room
+from ookg.system.machine import processor
+from ookg.system.progress import Progress
+from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_device
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
+from ookg.types import IntArray
+
+VALIDATION_TRIPLES = 1000
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a model goes, and what may happen to what is there already."""
+
+    directory: Path
+    resume: bool = False
+    overwrite: bool = False
+
+    @property
+    def state_path(self) -> Path:
+        """The state of an unfinished run."""
+        return self.directory / STATE_FILE
+
+    def prepare(self) -> None:
+        """Refuse to lose anything that was not meant to be lost."""
+        if self.directory.exists() and not self.directory.is_dir():
+            raise InputError(f"{self.directory}: is a file; name a directory for the model")
+        if not (self.overwrite or self.resume):
+            if self.state_path.exists():
+                raise InputError(
+                    f"{self.directory}: holds an unfinished run; continue it with --resume, or --overwrite it"
+                )
+            if holds_model(self.directory):
+                raise InputError(f"{self.directory}: holds a model; choose another directory, or --overwrite it")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the directory, in which something can be written, and refuse as `prepare` does."""
+        with held_model(self.directory):
+            self.prepare()  # what is there may have changed before it was held
+            with atomic_write(self.directory / PROBE_FILE) as temporary:  # fail before the training, not after it
+                temporary.touch()
+            (self.directory / PROBE_FILE).unlink(missing_ok=True)
+            yield
+
+
+def train(
+    triples: TripleSource,
+    settings: TrainingSettings | None = None,
+    *,
+    out: str | Path | None = None,
+    valid: TripleSource | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Model:
+    """Train an embedding on triples and return the model; with `out`, it is stored there and can be resumed.
+
+    resume: go on with this run where `out` has it unfinished, take it where it is finished, or start it
+    overwrite: replace a model or an unfinished run there; with `resume`, only if it is not of this run
+    A model that cannot be stored in the end is the attribute `model` of the `ModelNotStored` that is raised.
+    valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
+    """
+    settings = settings or TrainingSettings()
+    storage = None if out is None else Storage(Path(out), resume, overwrite)
+    triples = as_triples(triples)
+    if triples.truth is not None:
+        triples = triples.select(triples.truth)
+    if not len(triples):
+        raise InputError(f"{triples.source}: no triples to train on")
+    target, digest = choose_device(device), _digest(triples)
+    fingerprint = settings.to_dict() | {"training triples": digest}
+    validate = None
+    if valid is not None:
+        valid = as_triples(valid, keep_duplicates=True)
+        validate = _validation(valid, triples, settings)
+        fingerprint["validation triples"] = _digest(valid)
+    with ExitStack() as holding:
+        if storage is not None:
+            storage.prepare()
+            if (found := _finished(storage, settings, digest)) is not None:
+                return found
+            holding.enter_context(storage.held())
+            if (found := _finished(storage, settings, digest)) is not None:  # by another process, in between
+                return found
+        ids = torch.from_numpy(triples.ids).to(target)
+        trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
+        if storage is not None:
+            check_room(storage.directory, _model_bytes(triples, trainer))
+        run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
+        if resume:
+            run.resume(or_replace=overwrite)
+        tables = _with_progress(run) if progress else run.run()
+        model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, target))
+        if storage is not None:
+            try:
+                write_checkpoint(model.checkpoint, storage.directory)
+            except InputError as error:
+                raise _not_stored(str(error).split(";")[0], run, model) from error
+            storage.state_path.unlink(missing_ok=True)
+        return model
+
+
+def _model_bytes(triples: Triples, trainer: Trainer) -> int:
+    """About as many bytes as the model will take on disk."""
+    labels: int = triples.entities.labels.nbytes + triples.relations.labels.nbytes
+    tables = trainer.tables.entities[: trainer.num_entities].nbytes + trainer.tables.relations.nbytes
+    return tables + labels + 4 * triples.ids.size
+
+
+def _not_stored(problem: str, run: TrainingRun, model: Model) -> ModelNotStored:
+    """The error for a model that could not be written: its state is kept, so that resuming stores it."""
+    try:
+        run.save()
+        kept, is_resumable = "the end of the training is kept: make room, then --resume stores the model", True
+    except OokgError:
+        if run.state_path is not None and run.state_path.exists():
+            kept, is_resumable = "an earlier state is kept: make room, then --resume trains the rest again", False
+        else:
+            kept, is_resumable = "and there was no room for the state of the training either", False
+    return ModelNotStored(f"{problem}; {kept}", model, is_resumable)
+
+
+def _with_progress(run: TrainingRun) -> TrainedTables:
+    trainer, settings = run.trainer, run.trainer.settings
+    _say_what_is_used(trainer)
+    with Progress(f"training {settings.model}", settings.steps, start=trainer.step_number) as report:
+        return run.run(report)
+
+
+def _say_what_is_used(trainer: Trainer) -> None:
+    """Compile before the clock of the progress starts, and say so where it takes long."""
+    name = trainer.take_step.name
+    notice = f"compiling the {name} kernels, once on this machine; it takes about 20 seconds"
+    waiting = threading.Timer(1.0, lambda: print(notice, file=sys.stderr, flush=True))
+    waiting.start()
+    try:
+        seconds = trainer.prepare()
+    finally:
+        waiting.cancel()
+    if seconds > 1:
+        print(f"compiled the {name} kernels in {seconds:.1f} s", file=sys.stderr)
+    if trainer.note:
+        print(f"note: {trainer.note}", file=sys.stderr)
+
+
+def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Model | None:
+    """The model of a run that is to be resumed and is over already; None if there is none, or it may be replaced."""
+    if not storage.resume or storage.state_path.exists() or not holds_model(storage.directory):
+        return None
+    try:
+        checkpoint = load_checkpoint(storage.directory)
+    except ModelFileError:
+        if storage.overwrite:
+            return None
+        raise
+    if checkpoint.settings == settings.to_dict() and checkpoint.provenance.get("training_triples") == digest:
+        return Model(checkpoint)
+    if storage.overwrite:
+        return None
+    problem = "holds a finished model with other settings or triples"
+    raise InputError(f"{storage.directory}: {problem}; choose another directory, or --overwrite it")
+
+
+def _checkpoint(
+    triples: Triples,
+    tables: TrainedTables,
+    settings: TrainingSettings,
+    digest: str,
+    seconds: float,
+    device: torch.device,
+) -> Checkpoint:
+    sizes = len(triples.entities), len(triples.relations)
+    provenance: dict[str, Any] = {
+        "ookg": __version__,
+        "torch": torch.__version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": Path(triples.source).name,
+        "training_triples": digest,
+        "device": device.type,
+        "processor": processor(device),
+        "seconds": round(seconds, 3),
+        "step": tables.step,
+        "validations": tables.validations,
+    }
+    return Checkpoint(
+        Embedding(settings.geometry, tables.entity_vectors.cpu(), tables.relation_vectors.cpu()),
+        triples.entities,
+        triples.relations,
+        triples.ids,
+        GraphStatistics.count(triples.ids, *sizes),
+        settings.to_dict(),
+        provenance,
+    )
+
+
+def _digest(triples: Triples) -> str:
+    """What a run is resumed on must be what it was started on."""
+    digest = hashlib.sha256(np.ascontiguousarray(triples.ids).tobytes())
+    for vocabulary in (triples.entities, triples.relations):
+        for buffer in vocabulary.labels.buffers():
+            if buffer is not None:
+                digest.update(buffer)
+    return digest.hexdigest()[:16]
+
+
+def _validation(valid: Triples, train_triples: Triples, settings: TrainingSettings) -> Validate:
+    """A figure for vectors on validation triples, the higher the better."""
+    ids = valid.encoded(train_triples.entities, train_triples.relations)
+    known = (ids >= 0).all(axis=1)
+    if not known.any():
+        raise InputError(f"{valid.source}: no triple of known entities and relations to validate on")
+    truth = None if valid.truth is None else valid.truth[known]
+    ids = ids[known]
+    if truth is not None:
+        return lambda entities, relations: _accuracy(Embedding(settings.geometry, entities, relations), ids, truth)
+    if len(ids) > VALIDATION_TRIPLES:
+        ids = ids[np.random.default_rng(settings.seed).choice(len(ids), VALIDATION_TRIPLES, replace=False)]
+    keys = np.concatenate([train_triples.ids, ids])
+    others = AnswerIndex.build(
+        ids[:, 0] * len(train_triples.relations) + ids[:, 1],
+        keys[:, 0] * len(train_triples.relations) + keys[:, 1],
+        keys[:, 2],
+    )
+    return lambda entities, relations: _reciprocal_rank(Embedding(settings.geometry, entities, relations), ids, others)
+
+
+def _accuracy(embedding: Embedding, ids: IntArray, truth: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
+    head, relation, tail = torch.from_numpy(ids).to(embedding.device).unbind(dim=1)
+    distance = embedding.geometry.distance(
+        embedding.entities[head], embedding.relations[relation], embedding.entities[tail]
+    )
+    scores = -distance.double().cpu().numpy()
+    right = 0
+    for number in np.unique(ids[:, 1]):
+        rows = ids[:, 1] == number
+        right += int(((scores[rows] >= best_threshold(scores[rows], truth[rows])) == truth[rows]).sum())
+    return right / len(ids)
+
+
+def _reciprocal_rank(embedding: Embedding, ids: IntArray, others: AnswerIndex) -> float:
+    queries = Queries(ids[:, 0], ids[:, 1], ids[:, 2], np.ones(len(ids), dtype=np.bool_))
+    heads = embedding.entities[torch.from_numpy(queries.entity.copy()).to(embedding.device)]
+    return float((1 / query_rank_counts(embedding, heads, queries, others).ranks()).mean())

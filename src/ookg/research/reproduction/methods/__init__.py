@@ -1,0 +1,25 @@
+"""The methods of the tables, in their order. A further method is a class of `method.Method` and an entry here."""
+
+from ookg.research.reproduction.methods.baseline import BASELINE_METHODS, LAN_AS_PUBLISHED
+from ookg.research.reproduction.methods.beyond import BEYOND_METHODS
+from ookg.research.reproduction.methods.inverse import INV_ROTATE, INV_TRANSE, INV_TRANSE_AS_PUBLISHED
+from ookg.research.reproduction.methods.method import Context, Method, Variant, run_settings, task_of
+
+# Where a method has other settings than its published code on some data sets: the same by those, under its name.
+AS_PUBLISHED: dict[str, Method] = {"LAN": LAN_AS_PUBLISHED, INV_TRANSE.name: INV_TRANSE_AS_PUBLISHED}
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (*BASELINE_METHODS, INV_TRANSE, INV_ROTATE, *AS_PUBLISHED.values(), *BEYOND_METHODS)
+}
+
+__all__ = [
+    "AS_PUBLISHED",
+    "INV_ROTATE",
+    "INV_TRANSE",
+    "METHODS",
+    "Context",
+    "Method",
+    "Variant",
+    "run_settings",
+    "task_of",
+]

@@ -1,0 +1,176 @@
+"""Methods that go past the paper. Their settings were chosen by simulation in the training triples, not on test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ookg.research.reproduction.methods.inverse import INV_ROTATE, INV_TRANSE, InverseMethod, preset_of
+from ookg.research.reproduction.methods.method import (
+    BOTH_TASKS,
+    CLASSIFICATION,
+    LINK_PREDICTION,
+    Context,
+    Method,
+    Variant,
+)
+
+if TYPE_CHECKING:
+    from ookg.datasets.dataset import Task
+    from ookg.datasets.encoded import EncodedDataset
+    from ookg.evidence.combined import RankingWeights
+    from ookg.models.embedding import Embedding
+    from ookg.newcomers.embedder import Newcomers
+    from ookg.scoring.scorer import Scorer
+
+# How new vectors are fitted, by family of data sets.
+REFINEMENT: Mapping[str, Mapping[str, Any]] = {
+    "fb15k": {"margin": 36.0, "lr": 1e-2, "steps": 300, "negatives": 256, "batch": 32},
+    "wn11": {"margin": 1.0, "lr": 1e-3, "steps": 200, "negatives": 256, "batch": 32},
+}
+
+
+def _refinement(dataset: str, seed: int) -> dict[str, Any]:
+    return {**REFINEMENT[preset_of(dataset)], "seed": seed}
+
+
+@dataclass(frozen=True)
+class BeyondSettings:
+    """The trainings that a method starts from, and its own choices."""
+
+    bases: tuple[Mapping[str, Any], ...]
+    options: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"bases": [dict(base) for base in self.bases], **self.options}
+
+
+@dataclass(frozen=True)
+class BeyondMethod(Method):
+    """Starts from the vectors of the paper's methods.
+
+    bases: whose vectors; refines: whether new vectors are fitted to their triples
+    evidence: whether answers are also ranked by direct links and habits of relations
+    """
+
+    name: str
+    bases: tuple[InverseMethod, ...]
+    refines: bool = False
+    evidence: bool = False
+    tasks: tuple[Task, ...] = LINK_PREDICTION
+    beyond_paper: ClassVar[bool] = True
+
+    def training(self, dataset: str, seed: int) -> BeyondSettings:
+        """The bases' settings, how vectors are fitted, and the weights of the evidence."""
+        options: dict[str, Any] = {}
+        if self.refines:
+            options["refine"] = _refinement(dataset, seed)
+        if self.evidence:
+            options["weights"] = self._weights().to_dict()
+        return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), options)
+
+    def train(self, context: Context) -> list[Newcomers]:
+        """The new entities under each base, fitted where the method does so."""
+        return [self._newcomers(context, base) for base in self.bases]
+
+    def _newcomers(self, context: Context, base: InverseMethod) -> Newcomers:
+        found = _closed_form(context.dataset, base.train(context), context)
+        if not self.refines:
+            return found
+        from ookg.newcomers.refinement import RefineSettings
+
+        settings = RefineSettings(**_refinement(context.dataset.name, context.seed))
+        label = f"fitting the new entities of {context.dataset.name}, {base.name}"
+        with context.progress(label, settings.steps) as report:
+            return found.refined_by(settings, report)
+
+    def scorer(self, context: Context, trained: list[Newcomers], variant: Variant) -> Scorer:
+        """Distances, or distances and evidence."""
+        del variant
+        from ookg.evidence.combined import CombinedScorer, GraphEvidence
+        from ookg.scoring.scorer import TranslationScorer
+
+        scorers = [TranslationScorer(newcomers) for newcomers in trained]
+        if not self.evidence:
+            return scorers[0]
+        dataset = context.dataset
+        evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
+        return CombinedScorer(scorers, evidence, self._weights())
+
+    def _weights(self) -> RankingWeights:
+        """Those of the evidence beside fitted vectors, or beside closed-form ones."""
+        from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
+
+        return RankingWeights() if self.refines else CLOSED_FORM_WEIGHTS
+
+    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
+        """Mostly those of the bases."""
+        return sum(base.rough_seconds(dataset, on_gpu) for base in self.bases)
+
+
+@dataclass(frozen=True)
+class JudgeMethod(Method):
+    """Claims are judged by closed-form vectors and the graph; the judge learns on known entities made new again."""
+
+    name: str
+    bases: tuple[InverseMethod, ...]
+    tasks: tuple[Task, ...] = CLASSIFICATION
+    beyond_paper: ClassVar[bool] = True
+    fits_thresholds: ClassVar[bool] = False
+
+    def training(self, dataset: str, seed: int) -> BeyondSettings:
+        """The bases' settings; the judge's vectors are trained by the same."""
+        bases = tuple(base.training(dataset, seed).to_dict() for base in self.bases)
+        return BeyondSettings(bases, {"judge": {"share": 0.5, "seed": seed}})
+
+    def train(self, context: Context) -> Scorer:
+        """The judge, fitted in the simulation, on the data set's own vectors."""
+        from ookg.evidence.claims import ClaimEvidence, ClaimJudge, JudgedScorer, simulated
+
+        sample = simulated(context.dataset, context.seed)
+        assert sample.test_truth is not None  # `simulated` labels its claims
+        learned = ClaimEvidence.gather(self._scorers(context.within(sample), context.dataset.name), sample)
+        features = learned.features(sample.test)
+        judge = ClaimJudge.fit(features, sample.test[:, 1], sample.test_truth, sample.num_trained)
+        evidence = ClaimEvidence.gather(self._scorers(context, context.dataset.name), context.dataset)
+        return JudgedScorer(evidence, judge)
+
+    def _scorers(self, context: Context, dataset: str) -> list[Scorer]:
+        from ookg.scoring.scorer import TranslationScorer
+
+        found: list[Scorer] = []
+        for base in self.bases:
+            embedding = context.embedding(base.training(dataset, context.seed))
+            found.append(TranslationScorer(_closed_form(context.dataset, embedding, context)))
+        return found
+
+    def scorer(self, context: Context, trained: Scorer, variant: Variant) -> Scorer:
+        """The judge itself."""
+        del context, variant
+        return trained
+
+    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
+        """Two trainings of each base."""
+        return 2 * sum(base.rough_seconds(dataset, on_gpu) for base in self.bases)
+
+
+def _closed_form(dataset: EncodedDataset, embedding: Embedding, context: Context) -> Newcomers:
+    """The new entities by the paper's weights for the data set's task."""
+    from ookg.newcomers.embedder import find_newcomers
+    from ookg.newcomers.reducer import Correlation, Degree
+
+    weights = Correlation() if dataset.task == "link-prediction" else Degree()
+    found = find_newcomers(embedding, context.graph, dataset.train, dataset.given, weights)
+    return found.with_room_for(dataset.num_entities - dataset.num_known)
+
+
+BEYOND_METHODS = (
+    BeyondMethod("InvTransE + links", (INV_TRANSE,), evidence=True),
+    BeyondMethod("Refined TransE", (INV_TRANSE,), refines=True, tasks=BOTH_TASKS),
+    BeyondMethod("Refined RotatE", (INV_ROTATE,), refines=True),
+    BeyondMethod("Combined", (INV_TRANSE,), refines=True, evidence=True),
+    BeyondMethod("Combined TransE + RotatE", (INV_TRANSE, INV_ROTATE), refines=True, evidence=True),
+    JudgeMethod("Judged TransE", (INV_TRANSE,)),
+)

@@ -1,0 +1,203 @@
+"""What is to be done: the runs that the chosen tables need, what is there of them, and how long the rest takes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, Literal
+
+from ookg.datasets.published import published_set, published_sets
+from ookg.errors import InputError, unknown_name
+from ookg.research.reproduction import efficiency_results
+from ookg.research.reproduction.cache import ModelCache
+from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, Variant, run_settings
+from ookg.research.reproduction.results import Result, ResultsFolder, Run, plain
+from ookg.research.reproduction.tables import Line, Table, run_tables
+from ookg.system.machine import is_gpu
+
+# What an evaluation takes, where no result says it.
+EVALUATION_SECONDS = {"gpu": 1.0, "cpu": 5.0}
+
+EFFICIENCY = efficiency_results.TABLE
+TABLES = (*(name for name in run_tables() if name != "beyond"), EFFICIENCY, "beyond")
+
+State = Literal["done", "to do", "other settings"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tables, data sets and methods are meant; None for all. seeds: how many seeds, or None for those there are.
+
+    The names are as they are written in the tables.
+    """
+
+    tables: tuple[str, ...]
+    datasets: tuple[str, ...] | None = None
+    methods: tuple[str, ...] | None = None
+    seeds: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        tables: Sequence[str] | None = None,
+        datasets: Sequence[str] | None = None,
+        methods: Sequence[str] | None = None,
+        seeds: int | None = None,
+    ) -> Selection:
+        """The selection of names as people write them, in any case; what does not exist is refused."""
+        if seeds is not None and seeds < 1:
+            raise InputError(f"seeds {seeds}; it must be 1 or more")
+        chosen = TABLES if tables is None else tuple(_named("table", name, TABLES) for name in tables)
+        sets = None if datasets is None else tuple(_dataset(name) for name in datasets)
+        listed = tuple(METHODS)
+        ways = None if methods is None else tuple(_named("method", name, listed) for name in methods)
+        selection = cls(chosen, sets, ways, seeds)
+        wanted = any(selection.lines(table) for table in selection.run_tables) or selection.efficiency
+        if (datasets is not None or methods is not None) and not wanted:
+            where = f"table {', '.join(chosen)}" if tables is not None else "any table"
+            said = ", ".join([*(sets or ()), *(ways or ())])
+            remedy = "choose other tables, data sets or methods"
+            for name, published in AS_PUBLISHED.items():
+                if ways == (published.name,):
+                    remedy = f"triplet-classification-variants has it, where its settings are others than {name}'s"
+            raise InputError(f"nothing of {said} in {where}; {remedy}")
+        return selection
+
+    @property
+    def run_tables(self) -> list[Table]:
+        """The chosen tables that are made of runs."""
+        known = run_tables()
+        return [known[name] for name in self.tables if name in known]
+
+    @property
+    def efficiency(self) -> bool:
+        """Whether times are to be measured too."""
+        in_sets = self.datasets is None or efficiency_results.DATASET in self.datasets
+        in_methods = self.methods is None or set(efficiency_results.METHODS) <= set(self.methods)
+        return EFFICIENCY in self.tables and in_sets and in_methods
+
+    def lines(self, table: Table) -> list[Line]:
+        """The chosen lines of a table."""
+        return [
+            line
+            for line in table.lines
+            if (self.datasets is None or line.dataset in self.datasets)
+            and (self.methods is None or line.method in self.methods)
+        ]
+
+
+def _dataset(name: str) -> str:
+    found = published_set(name)
+    if found is None:
+        raise unknown_name("data set", name, list(published_sets()), "`ookg datasets list` shows the published ones")
+    return found.name
+
+
+def _named(kind: str, name: str, known: Sequence[str]) -> str:
+    for candidate in known:
+        if candidate.lower() == name.lower():
+            return candidate
+    raise unknown_name(kind, name, list(known), f"choose among {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """The runs of one trained model.
+
+    states: the variants with what is there of each; seconds: how long what is to do takes, about
+    """
+
+    dataset: str
+    method: str
+    seed: int
+    states: tuple[tuple[Variant, State], ...]
+    seconds: float
+
+    @property
+    def missing(self) -> list[Variant]:
+        """The variants to run."""
+        return [variant for variant, state in self.states if state == "to do"]
+
+    def run(self, variant: Variant) -> Run:
+        """The run of one of its variants."""
+        return Run(self.dataset, self.method, self.seed, variant.name)
+
+
+def jobs_of(selection: Selection, results: ResultsFolder, cache: ModelCache, device: str) -> list[Job]:
+    """The jobs that the selection needs, data set by data set, with what is there of them.
+
+    device: the name of the device, for the times
+    """
+    needed: dict[tuple[str, str, int], dict[str, None]] = {}
+    for table in selection.run_tables:
+        for line in selection.lines(table):
+            if line.if_named and selection.methods is None:
+                continue
+            for seed in range(selection.seeds or 1):
+                names = needed.setdefault((line.dataset, line.method, seed), {})
+                names.update(dict.fromkeys(line.variants))
+    order = {name: place for place, name in enumerate(published_sets())}
+    jobs = []
+    for (dataset, method, seed), names in sorted(needed.items(), key=lambda item: order[item[0][0]]):
+        by_name = {variant.name: variant for variant in METHODS[method].variants(dataset)}
+        states = tuple(
+            (by_name[name], _state(Run(dataset, method, seed, name), by_name[name], results)) for name in names
+        )
+        missing = sum(state == "to do" for _, state in states)
+        took = _estimate(dataset, method, seed, missing, results, cache, device) if missing else 0.0
+        jobs.append(Job(dataset, method, seed, states, took))
+    return jobs
+
+
+def _state(run: Run, variant: Variant, results: ResultsFolder) -> State:
+    found = results.find(run)
+    if found is None:
+        return "to do"
+    method = METHODS[run.method]
+    wanted = plain(run_settings(method, run.dataset, run.seed, variant))
+    same_training = (
+        completed(found.settings.get("training"), method.training(run.dataset, run.seed)) == wanted["training"]
+    )
+    return "done" if same_training and found.settings.get("evaluation") == wanted["evaluation"] else "other settings"
+
+
+def completed(stored: Any, settings: Any) -> Any:
+    """Stored settings with the defaults of what did not exist yet when they were stored."""
+    if not isinstance(stored, dict) or not is_dataclass(settings):
+        return stored
+    return plain({part.name: part.default for part in fields(settings) if part.default is not MISSING}) | stored
+
+
+def refuse_other_settings(jobs: Iterable[Job], results: ResultsFolder) -> None:
+    """Stop before anything is trained where a result was made with settings that are not those of today."""
+    stale = [job.run(variant) for job in jobs for variant, state in job.states if state == "other settings"]
+    if stale:
+        others = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
+        path = results.path_of(stale[0])
+        raise InputError(
+            f"{path}{others}: made with other settings than now; remove it to run it again, or choose another --out"
+        )
+
+
+def _estimate(
+    dataset: str, method: str, seed: int, evaluations: int, results: ResultsFolder, cache: ModelCache, device: str
+) -> float:
+    """Seconds for a training, unless its model is in the cache, and so many evaluations."""
+    stored = [result for result in _stored(dataset, method, results) if result.device == device]
+    kind = "gpu" if is_gpu(device) else "cpu"
+    training = [result.seconds.get("train", 0.0) for result in stored]
+    evaluating = [result.seconds.get("evaluate", 0.0) for result in stored]
+    took = statistics.median(evaluating) if evaluating else EVALUATION_SECONDS[kind]
+    train = statistics.median(training) if training else METHODS[method].rough_seconds(dataset, kind == "gpu")
+    if cache.holds(dataset, METHODS[method].training(dataset, seed)):
+        train = 0.0
+    return train + evaluations * took
+
+
+def _stored(dataset: str, method: str, results: ResultsFolder) -> list[Result]:
+    """The main results of the method on data sets of the same family."""
+    family = dataset.split("-", maxsplit=1)[0]
+    names = [name for name in published_sets() if name.startswith(family)]
+    runs = [Run(name, method, seed) for name in names for seed in results.seeds_of(name, method)]
+    return [result for run in runs if (result := results.find(run)) is not None]

@@ -1,0 +1,42 @@
+"""Training the vectors that runs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ookg.research.reproduction.cache import TrainedModel
+from ookg.system.machine import device_name
+from ookg.training.loop import TrainingRun
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from ookg.research.reproduction.methods.method import Context
+
+
+def train_vectors(context: Context, settings: TrainingSettings) -> TrainedModel:
+    """Train "entities", "relations" and "placeholders" on a data set.
+
+    It goes on from where an interrupted training of the same stopped.
+    """
+    dataset, device = context.dataset, context.device
+    trainer = Trainer(torch.from_numpy(dataset.train).to(device), dataset.num_known, dataset.num_trained, settings)
+    # The path names settings and triples by their digests: whatever state is there is of this training.
+    state = context.cache.path_of(dataset, settings).with_suffix(".state")
+    run = TrainingRun(trainer, state)
+    run.resume()
+    label = f"training {settings.model} on {dataset.name}, seed {settings.seed}"
+    with context.progress(label, settings.steps, start=trainer.step_number) as report:
+        tables = run.run(report)
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    seconds = run.seconds
+    state.unlink(missing_ok=True)
+    tensors = {
+        "entities": tables.entity_vectors,
+        "relations": tables.relation_vectors,
+        "placeholders": trainer.placeholder_vectors,
+    }
+    return TrainedModel(tensors, seconds, device_name(device))

@@ -1,0 +1,270 @@
+"""Making what is missing, and showing what is there."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ookg.errors import InputError, TrainingInterrupted
+from ookg.research.reproduction import efficiency_results
+from ookg.research.reproduction.cache import ModelCache
+from ookg.research.reproduction.methods import METHODS, Context, run_settings
+from ookg.research.reproduction.paper import CLASSIFICATION_MEASURES
+from ookg.research.reproduction.plan import EFFICIENCY, Job, Selection, State, completed, jobs_of, refuse_other_settings
+from ookg.research.reproduction.rendering import Grid, grid_of
+from ookg.research.reproduction.results import Result, ResultsFolder, plain
+from ookg.research.reproduction.tables import Cell, Table, run_tables
+from ookg.system.display import counted
+from ookg.system.machine import device_name, is_gpu, versions
+
+if TYPE_CHECKING:
+    import torch
+
+    from ookg.datasets.encoded import EncodedDataset
+
+# What measuring the times takes, about.
+EFFICIENCY_SECONDS = {"gpu": 120.0, "cpu": 3600.0}
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are: results, trained models (None for the cache) and data sets (None for where they are found)."""
+
+    out: str | Path = "results"
+    models: str | Path | None = None
+    data: str | Path | None = None
+
+    @property
+    def results(self) -> ResultsFolder:
+        """The results folder."""
+        return ResultsFolder(self.out)
+
+    @property
+    def cache(self) -> ModelCache:
+        """The trained models."""
+        return ModelCache(self.models)
+
+
+def reproduce(
+    tables: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    *,
+    seeds: int = 1,
+    device: str = "auto",
+    places: Places | None = None,
+    progress: bool = False,
+) -> list[Cell]:
+    """Train and evaluate what is missing for the tables, store each result, and return the tables' cells.
+
+    tables, datasets, methods: their names; None for all
+    seeds: runs with the seeds 0 to seeds - 1
+    """
+    selection, places = Selection.of(tables, datasets, methods, seeds), places or Places()
+    make_missing(selection, places, device, progress)
+    return cells(selection, places.results)
+
+
+def cells(selection: Selection, results: ResultsFolder) -> list[Cell]:
+    """The cells of the chosen tables from what is stored."""
+    found = [
+        cell for table in selection.run_tables for cell in table.cells(results, selection.lines(table), selection.seeds)
+    ]
+    if selection.efficiency:
+        found += [cell for times in efficiency_results.stored(results) for cell in times.cells()]
+    return found
+
+
+def grids(selection: Selection, results: ResultsFolder) -> dict[str, list[Grid]]:
+    """The chosen tables as text, from what is stored; by name, in the order of the selection.
+
+    A table without a line of the chosen data sets and methods is left out.
+    """
+    known = run_tables()
+    found: dict[str, list[Grid]] = {}
+    for name in selection.tables:
+        if name not in known:
+            if selection.efficiency:
+                found[name] = [grid for times in efficiency_results.stored(results) for grid in times.grids()]
+        elif lines := selection.lines(known[name]):
+            found[name] = _grids_by_task(known[name], known[name].cells(results, lines, selection.seeds))
+    return found
+
+
+def _grids_by_task(table: Table, cells: list[Cell]) -> list[Grid]:
+    """The tables that cells make: one for each task, as ranks and accuracies have different columns."""
+    by_task: dict[bool, list[Cell]] = {}
+    for cell in cells:
+        by_task.setdefault(cell.measure in CLASSIFICATION_MEASURES, []).append(cell)
+    grids = [grid_of(table.title, part, table.remark(part)) for part in by_task.values()]
+    return [grid for grid in grids if grid.rows]
+
+
+def grids_for_marker(results: ResultsFolder, seeds: int | None, table: str, names: tuple[str, ...]) -> list[Grid]:
+    """What a place in a Markdown file shows: a table, only the lines of the data sets and methods named there."""
+    lowered = {method.lower(): method for method in METHODS}
+    methods = [name for name in names if name.lower() in lowered]
+    datasets = [name for name in names if name.lower() not in lowered]
+    selection = Selection.of([table], datasets or None, methods or None, seeds)
+    return [grid for made in grids(selection, results).values() for grid in made]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A line of the list of what there is to do: some runs of one model.
+
+    done, runs: how many are done, of how many; seconds: about how long the rest takes
+    """
+
+    dataset: str
+    method: str
+    seed: int
+    state: State
+    done: int
+    runs: int
+    seconds: float
+
+
+def plan(selection: Selection, places: Places, device: str) -> list[Planned]:
+    """What `reproduce` would do, and how long that takes."""
+    from ookg.training.loop import choose_device
+
+    name = device_name(choose_device(device))
+    found = []
+    for job in jobs_of(selection, places.results, places.cache, name):
+        states = [state for _, state in job.states]
+        state: State = "other settings" if "other settings" in states else "to do" if "to do" in states else "done"
+        found.append(Planned(job.dataset, job.method, job.seed, state, states.count("done"), len(states), job.seconds))
+    if selection.efficiency:
+        state = _efficiency_state(places.results, name)
+        seconds = EFFICIENCY_SECONDS["gpu" if is_gpu(name) else "cpu"] if state == "to do" else 0.0
+        entry = Planned(efficiency_results.DATASET, EFFICIENCY, 0, state, int(state == "done"), 1, seconds)
+        found.append(entry)
+    return found
+
+
+def _efficiency_state(results: ResultsFolder, device: str) -> State:
+    from ookg.research.reproduction import efficiency
+
+    path = efficiency_results.path_of(results, device)
+    if not path.exists():
+        return "to do"
+    stored = dict(efficiency_results.Efficiency.read(path).settings)
+    stored["lan"] = completed(stored.get("lan"), efficiency.lan_settings())
+    return "done" if stored == plain(efficiency.settings_of(efficiency.MEASUREMENT)) else "other settings"
+
+
+def make_missing(selection: Selection, places: Places, device: str = "auto", progress: bool = False) -> None:
+    """Run what is missing for a selection; each result is stored as soon as it is there."""
+    from ookg.training.loop import choose_device
+
+    target = choose_device(device)
+    name = device_name(target)
+    jobs = jobs_of(selection, places.results, places.cache, name)
+    refuse_other_settings(jobs, places.results)
+    times = _efficiency_state(places.results, name) if selection.efficiency else "done"
+    if times == "other settings":
+        path = efficiency_results.path_of(places.results, name)
+        raise InputError(f"{path}: measured with other settings than now; remove it to measure again")
+    work: list[Callable[[], None]] = []
+    datasets = _DatasetReader(places.data)
+    say = _say if progress else _say_nothing
+    left = [job for job in jobs if job.missing]
+    for job in left:
+        work.append(partial(_finish, job, datasets, target, places, progress, say))
+    if times == "to do":
+        work.append(partial(_measure_times, datasets, target, places.results, say))
+    datasets.check({job.dataset for job in left} | ({efficiency_results.DATASET} if times == "to do" else set()))
+    if left:
+        say(f"{counted(len(left), 'model')} to train or to take from the cache, and to evaluate, on {name}")
+    for number, act in enumerate(work):
+        try:
+            act()
+        except (KeyboardInterrupt, TrainingInterrupted):
+            kept = f"{number} of {counted(len(work), 'model')} done, their results are in {places.out}"
+            raise TrainingInterrupted(f"interrupted; {kept}; the same command goes on from there") from None
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _say_nothing(text: str) -> None:
+    del text
+
+
+class _DatasetReader:
+    """Reads data sets as ids, and keeps the last one."""
+
+    def __init__(self, data: str | Path | None) -> None:
+        self.data = data
+        self._last: EncodedDataset | None = None
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse before the first training what would fail at a later one."""
+        from ookg.datasets import find_dataset, load_dataset
+
+        for name in sorted(names):
+            if find_dataset(name, self.data) is None:
+                load_dataset(name, self.data)  # says what is missing
+
+    def __call__(self, name: str) -> EncodedDataset:
+        from ookg.datasets import load_dataset
+        from ookg.datasets.encoded import EncodedDataset
+
+        if self._last is None or self._last.name != name:
+            self._last = EncodedDataset.of(load_dataset(name, self.data))
+        return self._last
+
+
+def _finish(
+    job: Job,
+    datasets: _DatasetReader,
+    device: torch.device,
+    places: Places,
+    progress: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Train a model, or take it from the cache, and make the results that are missing."""
+    from ookg.research.reproduction.measuring import figures_of
+
+    method = METHODS[job.method]
+    context = Context(datasets(job.dataset), job.seed, device, places.cache, progress)
+    begun = time.perf_counter()
+    trained = method.train(context)
+    train_seconds = context.seconds_of(time.perf_counter() - begun)
+    for variant in job.missing:
+        begun = time.perf_counter()
+        figures = figures_of(method.scorer(context, trained, variant), context.dataset, variant.protocol)
+        seconds = {"train": train_seconds, "evaluate": time.perf_counter() - begun}
+        run = job.run(variant)
+        result = Result(
+            run.dataset,
+            run.method,
+            run.seed,
+            run.variant,
+            plain(run_settings(method, run.dataset, run.seed, variant)),
+            {name: round(value, 6) for name, value in figures.items()},
+            {name: round(value, 3) for name, value in seconds.items()},
+            versions(device),
+            context.trained_on,
+            datetime.now(UTC).date().isoformat(),
+        )
+        places.results.write(result)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in result.figures.items())
+        say(f"{run}: {shown} ({train_seconds:.1f} s of training, {seconds['evaluate']:.1f} s of evaluation)")
+
+
+def _measure_times(
+    datasets: _DatasetReader, device: torch.device, results: ResultsFolder, say: Callable[[str], None]
+) -> None:
+    from ookg.research.reproduction import efficiency
+
+    say(f"measuring the times of LAN and InvTransE on {device_name(device)}")
+    efficiency.measure(datasets(efficiency_results.DATASET), device, results, efficiency.MEASUREMENT)

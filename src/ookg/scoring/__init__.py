@@ -1,0 +1,1 @@
+"""Questions, scores of answers, and ranks."""

@@ -1,0 +1,221 @@
+"""Filtered ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.models import Projected
+from ookg.models.embedding import Embedding
+from ookg.scoring.queries import Queries
+from ookg.types import FloatArray, IntArray
+
+# How many distances the reference may hold at once, whatever the number of entities and queries.
+CHUNK_NUMBERS = 1 << 24
+
+Ties = Literal["mean", "optimistic", "pessimistic"]
+
+
+@dataclass(frozen=True)
+class RankCounts:
+    """For each query, how many candidates are better than the answer, and how many others are as good; (queries,)."""
+
+    better: IntArray
+    equal: IntArray
+
+    def ranks(self, ties: Ties = "mean") -> FloatArray:
+        """1-based ranks: among equals the first place, the last, or the mean of the two."""
+        share = {"optimistic": 0.0, "mean": 0.5, "pessimistic": 1.0}[ties]
+        found: FloatArray = 1.0 + self.better + share * self.equal
+        return found
+
+
+@dataclass(frozen=True)
+class AnswerIndex:
+    """All true answers of many queries: query n has answers[offsets[n]:offsets[n + 1]]."""
+
+    answers: IntArray
+    offsets: IntArray
+
+    @classmethod
+    def build(cls, queries: IntArray, true_keys: IntArray, true_answers: IntArray) -> AnswerIndex:
+        """The answers of each query key, given the keys and answers of all true triples."""
+        order = np.argsort(true_keys, kind="stable")
+        keys, answers = true_keys[order], true_answers[order]
+        start, end = np.searchsorted(keys, queries, "left"), np.searchsorted(keys, queries, "right")
+        counts = end - start
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        place = np.repeat(np.arange(len(queries)), counts)
+        rows = np.arange(len(place)) - offsets[:-1][place] + start[place]
+        return cls(answers[rows].astype(np.int64), offsets.astype(np.int64))
+
+    def distinct_below(self, num_entities: int) -> AnswerIndex:
+        """Each query's distinct answers among the first `num_entities` entities."""
+        size = len(self.offsets) - 1
+        query, answer = self.pairs(0, size)
+        inside = answer < num_entities
+        query, answer = np.divmod(np.unique(query[inside] * num_entities + answer[inside]), num_entities)
+        counts = np.bincount(query, minlength=size)
+        return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
+    def select(self, rows: IntArray) -> AnswerIndex:
+        """The answers of some of the queries, in that order."""
+        counts = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        place = np.repeat(np.arange(len(rows)), counts)
+        return AnswerIndex(self.answers[np.arange(len(place)) - offsets[place] + self.offsets[rows][place]], offsets)
+
+    def pairs(self, start: int, end: int) -> tuple[IntArray, IntArray]:
+        """(query counted from `start`, answer) for the queries from start to end."""
+        counts = np.diff(self.offsets[start : end + 1])
+        return np.repeat(np.arange(end - start), counts), self.answers[self.offsets[start] : self.offsets[end]]
+
+
+@dataclass(frozen=True)
+class View:
+    """Some queries and the space in which their answers are looked for.
+
+    rows: (rows,) which of the queries; embedding: the entities as they are seen there
+    points: (rows, embedding.geometry.entity_width) where each answer should be
+    """
+
+    rows: IntArray
+    embedding: Embedding
+    points: Tensor
+
+
+def views(embedding: Embedding, vectors: Tensor, queries: Queries) -> Iterator[View]:
+    """The queries by the space that their relation looks at entities in: one for all under TransE and RotatE.
+
+    vectors: (queries, entity_width) of the queries' entities
+    """
+    geometry, relations = embedding.geometry, embedding.relations
+    if not isinstance(geometry, Projected):
+        rows = relations[torch.from_numpy(queries.relation).to(relations.device)]
+        points = torch.empty_like(vectors)
+        asks_tail = torch.from_numpy(np.ascontiguousarray(queries.asks_tail)).to(relations.device)
+        points[asks_tail] = geometry.solve_tail(vectors[asks_tail], rows[asks_tail])
+        points[~asks_tail] = geometry.solve_head(rows[~asks_tail], vectors[~asks_tail])
+        yield View(np.arange(len(queries)), embedding, points)
+        return
+    for relation in np.unique(queries.relation).tolist():
+        seen, row = embedding.seen_by(relation), relations[relation]
+        for solves_tail in (True, False):
+            chosen = np.flatnonzero((queries.relation == relation) & (queries.asks_tail == solves_tail))
+            if len(chosen):
+                own = vectors[torch.from_numpy(chosen).to(vectors.device)]
+                point = geometry.solve_tail(own, row) if solves_tail else geometry.solve_head(row, own)
+                yield View(chosen, seen, point)
+
+
+def query_rank_counts(embedding: Embedding, vectors: Tensor, queries: Queries, others: AnswerIndex) -> RankCounts:
+    """Compare the known answer of each query with all entities but the query's other true answers.
+
+    vectors: (queries, entity_width) of the queries' entities; others: each query's true answers
+    """
+    counts = RankCounts(*np.empty((2, len(queries)), dtype=np.int64))
+    for view in views(embedding, vectors, queries):
+        answers, rivals = queries.answer[view.rows], others.select(view.rows)
+        ranked = filtered_rank_counts(view.embedding, view.points, answers, rivals)
+        counts.better[view.rows], counts.equal[view.rows] = ranked.better, ranked.equal
+    return counts
+
+
+def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+    """Compare the answer of each query with all entities but the query's other true answers.
+
+    points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
+    others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
+    Under TransH and TransR entities are compared as the relation sees them: use `query_rank_counts`.
+    """
+    if isinstance(embedding.geometry, Projected):
+        raise TypeError(f"{embedding.geometry.name} has no point to rank around without the relation")
+    return _fastest(embedding)(embedding, points, answers, others.distinct_below(embedding.num_entities))
+
+
+def _fastest(embedding: Embedding) -> Compare:
+    """The fastest comparison that this machine has for the embedding's device."""
+    try:
+        if embedding.entities.is_cuda:
+            from ookg.kernels import gpu_ranking
+
+            def compare(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+                return RankCounts(*gpu_ranking.rank_counts(embedding, points, answers, others.pairs(0, len(answers))))
+
+            return compare
+        from ookg.kernels import cpu_ranking
+
+        def compare(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+            arrays = points.numpy(), embedding.entities.numpy(), answers, others.answers, others.offsets
+            return RankCounts(*cpu_ranking.rank_counts(embedding.geometry, *arrays))
+
+        return compare
+    except ImportError:
+        return reference_rank_counts
+
+
+def reference_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+    """The comparison in plain PyTorch: the specification that the fast ones are tested against."""
+    counts = np.empty((2, len(answers)), dtype=np.int64)
+    size = max(1, CHUNK_NUMBERS // max(1, embedding.num_entities))
+    for start in range(0, len(answers), size):
+        end = min(start + size, len(answers))
+        gaps = embedding.geometry.gap_to_all(points[start:end], embedding.entities)  # (chunk, entities)
+        offsets = others.offsets[start : end + 1]
+        chunk = AnswerIndex(others.answers[offsets[0] : offsets[-1]], offsets - offsets[0])
+        ranked = score_rank_counts(-gaps, answers[start:end], chunk)
+        counts[0, start:end], counts[1, start:end] = ranked.better, ranked.equal
+    return RankCounts(counts[0], counts[1])
+
+
+def score_rank_counts(scores: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+    """Compare each query's answer with all entities but its other true answers, (queries, entities) scores given.
+
+    The scores are written over. others: ids below the number of entities
+    """
+    asked = torch.from_numpy(answers).to(scores.device)[:, None]
+    own = scores.gather(1, asked)
+    query, other = (torch.from_numpy(part).to(scores.device) for part in others.pairs(0, len(answers)))
+    scores[query, other] = -torch.inf
+    scores.scatter_(1, asked, -torch.inf)  # the answer is not its own rival
+    better, equal = (scores > own).sum(dim=1), (scores == own).sum(dim=1)
+    return RankCounts(better.cpu().numpy(), equal.cpu().numpy())
+
+
+Compare = Callable[[Embedding, Tensor, IntArray, AnswerIndex], RankCounts]
+
+
+@dataclass(frozen=True)
+class RankSummary:
+    """Mean reciprocal rank (0 to 1), mean rank, and the percentage of answers in the first 1, 3 and 10 places."""
+
+    queries: int
+    mrr: float
+    mean_rank: float
+    hits_at_1: float
+    hits_at_3: float
+    hits_at_10: float
+
+    @classmethod
+    def of(cls, ranks: FloatArray) -> RankSummary:
+        """The summary of some ranks; NaN figures for none."""
+        if not len(ranks):
+            return cls(0, *[float("nan")] * 5)
+        hits = [float((ranks <= k).mean() * 100) for k in (1, 3, 10)]
+        return cls(len(ranks), float((1 / ranks).mean()), float(ranks.mean()), *hits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by the names of the command line."""
+        return {
+            "queries": self.queries,
+            "mrr": self.mrr,
+            "mean_rank": self.mean_rank,
+            "hits@1": self.hits_at_1,
+            "hits@3": self.hits_at_3,
+            "hits@10": self.hits_at_10,
+        }

@@ -1,0 +1,318 @@
+"""The audit of a model: what a newcomer loses against a trained entity, where, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ookg import __version__
+from ookg.newcomers.embedder import NeighborLimit
+from ookg.newcomers.reducer import Correlation, Uniform
+from ookg.scoring.ranking import RankSummary
+from ookg.scoring.scorer import TranslationScorer
+from ookg.simulation.choice import METHODS, Method, NewcomerChoice
+from ookg.simulation.contenders import Setup, can_refine
+from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.retraining import Retraining
+from ookg.simulation.simulated import Simulation, simulate
+from ookg.simulation.trust import Calibration, Outcomes, spreads
+from ookg.storage.checkpoint import Checkpoint
+from ookg.system.display import counted
+from ookg.types import BoolArray, FloatArray
+
+TRAINED = "trained"
+# Numbers of given triples, from and to.
+GROUPS: tuple[tuple[int, int | None], ...] = ((1, 1), (2, 3), (4, 9), (10, 29), (30, 99), (100, None))
+FEWER = (1, 3, 10)  # so many of an entity's triples are given in the experiment with fewer
+SHOWN_RELATIONS = 10
+# Figures of fewer questions are shown, and nothing is concluded from them.
+FEWEST_QUESTIONS, FEWEST_OF_RELATION = 20, 5
+GAIN, LOSS = 0.02, 0.05  # of MRR: what is worth saying
+TOO_KIND = (
+    "quick: the model's own vectors have seen the hidden triples, so newcomers come out better than real ones, and "
+    "trained entities are asked what they were trained on; --retrain measures it exactly"
+)
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """What to audit: which entities are hidden, whether to train again without them, whether to refine."""
+
+    hiding: HidingSettings = field(default_factory=HidingSettings)
+    retraining: Retraining | None = None
+    refine: bool = True
+    progress: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some questions and how they were answered: by a trained entity, and by each method for a newcomer.
+
+    figures: by "trained" and the methods
+    """
+
+    name: str
+    entities: int
+    questions: int
+    figures: dict[str, RankSummary]
+
+    def mrr(self, name: str) -> float:
+        """The mean reciprocal rank of a method, or of "trained"."""
+        return self.figures[name].mrr
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        figures = {name: _figures(summary) for name, summary in self.figures.items()}
+        return {"name": self.name, "entities": self.entities, "questions": self.questions} | figures
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    kind: "quick" or "retrained"; best: the method with the highest MRR
+    by_triples, by_relation: groups of questions; relations in the order of what newcomers lose, most first
+    fewer: the same questions about entities with ten triples or more, if only so many are given; closed form
+    calibration: what to expect of a new entity, by method, as this audit found it
+    choice: what is stored with the model, with that calibration in it
+    """
+
+    kind: str
+    hidden: int
+    best: Method
+    overall: Group
+    by_triples: list[Group]
+    by_relation: list[Group]
+    fewer: list[Group]
+    advice: list[str]
+    notes: list[str]
+    calibration: dict[Method, Calibration]
+    choice: NewcomerChoice
+
+    def relations(self) -> tuple[list[Group], list[Group]]:
+        """The relations in which newcomers lose most, and those in which they lose least; ten each at most."""
+        fit = [group for group in self.by_relation if group.questions >= FEWEST_OF_RELATION]
+        worst = fit[: min(SHOWN_RELATIONS, (len(fit) + 1) // 2)]
+        return worst, fit[max(len(worst), len(fit) - SHOWN_RELATIONS) :][::-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON; hits are percentages."""
+        return {
+            "kind": self.kind,
+            "hidden": self.hidden,
+            "best": self.best,
+            "overall": self.overall.to_dict(),
+            "by_triples": [group.to_dict() for group in self.by_triples],
+            "by_relation": [group.to_dict() for group in self.by_relation],
+            "fewer_triples": [group.to_dict() for group in self.fewer],
+            "advice": self.advice,
+            "notes": self.notes,
+            "choice": self.choice.to_dict(),
+        }
+
+
+def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audit:
+    """Hide a sample of a model's entities, make each new again from its own triples, and measure."""
+    settings = settings or AuditSettings()
+    simulation = simulate(checkpoint, settings.hiding, settings.retraining)
+    setup = Setup.of(checkpoint, refine=settings.refine)
+    ranks: dict[str, FloatArray] = {TRAINED: simulation.ranks(simulation.trained_scorer)}
+    ranks |= {name: found for name, found in setup.ranks(simulation, settings.progress).items()}  # noqa: C416 (keys)
+    overall = _group("all", ranks, simulation, np.ones(len(simulation.queries), dtype=np.bool_))
+    best = max((name for name in METHODS if name in ranks), key=overall.mrr)
+    by_triples = _by_triples(ranks, simulation)
+    fewer = _fewer_triples(ranks, simulation, setup.power, settings.hiding.seed)
+    by_relation = _by_relation(ranks, simulation, checkpoint)
+    by_relation.sort(key=lambda group: group.mrr(best) - group.mrr(TRAINED))
+    calibration = calibrations(simulation, ranks, settings.hiding.seed)
+    if _leaves_out_refining(simulation, settings):
+        del calibration["combined"]  # it would be taken for that of fitted vectors
+    made = provenance(simulation, settings.hiding, settings.retraining)
+    how = {"calibration": made | {"methods": list(calibration)}}
+    return Audit(
+        kind="retrained" if simulation.is_exact else "quick",
+        hidden=simulation.hidden.num_hidden,
+        best=best,
+        overall=overall,
+        by_triples=by_triples,
+        by_relation=by_relation,
+        fewer=fewer,
+        advice=_advice(overall, by_triples, fewer, best, is_exact=simulation.is_exact),
+        notes=_notes(simulation, settings, checkpoint.newcomers),
+        calibration=calibration,
+        choice=(checkpoint.newcomers or NewcomerChoice()).calibrated(calibration, how),
+    )
+
+
+def calibrations(
+    simulation: Simulation, ranks: Mapping[str, FloatArray] | Mapping[Method, FloatArray], seed: int
+) -> dict[Method, Calibration]:
+    """What to expect of each method, fitted on one half of the entities and checked on the other."""
+    first, _ = simulation.halves(seed)
+    asked, place = np.unique(simulation.query_newcomer, return_inverse=True)
+    place, questions = place.ravel(), np.bincount(place.ravel())
+    newcomers = simulation.newcomers(Uniform())
+    triples, spread = newcomers.support.counts[asked], spreads(newcomers, asked)
+    is_first = np.isin(asked, first.query_newcomer)
+
+    def outcomes(found: FloatArray) -> Outcomes:
+        hits, reciprocal = (np.bincount(place, values) / questions for values in (found <= 10, 1 / found))
+        return Outcomes(triples, spread, hits, reciprocal)
+
+    return {
+        name: Calibration.fit(outcomes(ranks[name]).select(is_first), outcomes(ranks[name]).select(~is_first))
+        for name in METHODS
+        if name in ranks
+    }
+
+
+def provenance(simulation: Simulation, hiding: HidingSettings, retraining: Retraining | None) -> dict[str, Any]:
+    """How a simulation was made, in plain values."""
+    return {
+        "ookg": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "kind": "retrained" if simulation.is_exact else "quick",
+        "steps": None if retraining is None else retraining.steps,
+        "hidden": simulation.hidden.num_hidden,
+        "questions": len(simulation.hidden.questions),
+        "hiding": hiding.to_dict(),
+    }
+
+
+def _group(name: str, ranks: Mapping[str, FloatArray], simulation: Simulation, rows: BoolArray) -> Group:
+    figures = {method: RankSummary.of(found[rows]) for method, found in ranks.items()}
+    return Group(name, len(np.unique(simulation.queries.entity[rows])), int(rows.sum()), figures)
+
+
+def _by_triples(ranks: Mapping[str, FloatArray], simulation: Simulation) -> list[Group]:
+    given, found = simulation.query_triples, []
+    for low, high in GROUPS:
+        rows = (given >= low) & (given <= (high or given.max(initial=0)))
+        if rows.any():
+            found.append(_group(group_name(low, high), ranks, simulation, rows))
+    return found
+
+
+def group_name(low: int, high: int | None) -> str:
+    """A range of numbers of triples, in words."""
+    return f"{low}+" if high is None else f"{low}" if low == high else f"{low}-{high}"
+
+
+def _by_relation(ranks: Mapping[str, FloatArray], simulation: Simulation, checkpoint: Checkpoint) -> list[Group]:
+    relation = simulation.queries.relation
+    numbers = np.unique(relation)
+    labels = checkpoint.relations.select(numbers)
+    pairs = zip(numbers, labels, strict=True)
+    return [_group(label, ranks, simulation, relation == number) for number, label in pairs]
+
+
+def _fewer_triples(ranks: Mapping[str, FloatArray], simulation: Simulation, power: float, seed: int) -> list[Group]:
+    """An experiment: the same questions, if of the same entities fewer triples were given."""
+    rows = simulation.query_triples >= FEWER[-1]
+    if not rows.any():
+        return []
+    large = np.zeros(simulation.hidden.num_hidden, dtype=np.bool_)
+    large[simulation.query_newcomer[rows]] = True
+    part, found = simulation.part(large), []
+    everything = np.ones(len(part.queries), dtype=np.bool_)
+    for most in FEWER:
+        newcomers = part.newcomers(Correlation(power), NeighborLimit(most, seed))
+        figures = {"closed form": part.ranks(TranslationScorer(newcomers))}
+        found.append(_group(f"{most}", figures, part, everything))
+    return [*found, _group("all", {"closed form": ranks["closed form"]}, simulation, rows)]
+
+
+def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoice | None) -> list[str]:
+    hidden, notes = simulation.hidden, []
+    if not simulation.is_exact:
+        notes.append(TOO_KIND)
+    if hidden.num_hidden < hidden.wanted:
+        few = f"{counted(hidden.num_hidden, 'entity', 'entities')} hidden, of {hidden.wanted:,} wanted"
+        notes.append(f"{few}: the others have too few triples to be given and asked")
+    if settings.refine and not can_refine(simulation.embedding):
+        notes.append(f"{simulation.embedding.geometry.name} vectors are not refined: they are least-squares solutions")
+    if _leaves_out_refining(simulation, settings):
+        closed = "nothing is refined, so combined here is the closed form with the graph"
+        notes.append(f"{closed}; what to expect of combined is told of refined vectors, and stays as it is")
+    chosen_on = {} if stored is None else stored.simulation.get("choice", {})
+    if isinstance(chosen_on, dict) and chosen_on.get("hiding") == settings.hiding.to_dict():
+        notes.append("the stored settings were chosen on these very entities; audit with another --seed")
+    return notes
+
+
+def _leaves_out_refining(simulation: Simulation, settings: AuditSettings) -> bool:
+    """Whether vectors could be refined and are not."""
+    return not settings.refine and can_refine(simulation.embedding)
+
+
+def _advice(overall: Group, by_triples: list[Group], fewer: list[Group], best: Method, *, is_exact: bool) -> list[str]:
+    """Where refining, combining, more triples or retraining would pay: rules over the measured figures."""
+    groups = [group for group in by_triples if group.questions >= FEWEST_QUESTIONS]
+    if overall.questions < FEWEST_QUESTIONS:
+        return [f"{counted(overall.questions, 'question')} are too few to conclude anything; hide more with --sample"]
+    found = []
+    if "refined" in overall.figures:
+        found.append(_gain_in_words("Refining", overall, groups, "closed form", "refined"))
+    alone = [name for name in ("closed form", "refined") if name in overall.figures]
+    before = max(alone, key=overall.mrr)
+    combining = _gain_in_words("Combining vectors with the graph", overall, groups, before, "combined")
+    found.append(combining if is_exact else f"{combining} (a quick audit underrates what the graph says)")
+    found.extend(_more_triples(fewer, groups, best))
+    found.append(_retraining(groups or [overall], best, is_exact))
+    return found
+
+
+def _gain_in_words(what: str, overall: Group, groups: list[Group], before: str, after: str) -> str:
+    gain = overall.mrr(after) - overall.mrr(before)
+    step = f"MRR {overall.mrr(before):.3f} to {overall.mrr(after):.3f}"
+    most = max(groups, key=lambda group: group.mrr(after) - group.mrr(before), default=None)
+    peak = 0.0 if most is None else most.mrr(after) - most.mrr(before)
+    where = "" if most is None else f"most at {_triples(most)} ({peak:+.3f})"
+    if gain > GAIN:
+        return f"{what} pays: {step}" + (f", {where}" if where else "")
+    verdict = "pays little" if gain > 0 else "does not pay"
+    if peak > GAIN:
+        return f"{what} {verdict} over all ({step}), {where}"
+    return f"{what} does not pay here: {step}"
+
+
+def _more_triples(fewer: list[Group], groups: list[Group], best: Method) -> list[str]:
+    if fewer and fewer[0].questions >= FEWEST_QUESTIONS:
+        figures = [group.mrr("closed form") for group in fewer]
+        reached = ", ".join(f"{value:.3f} from {group.name}" for value, group in zip(figures, fewer, strict=True))
+        curve = f"entities with {FEWER[-1]} triples or more reach MRR {reached} of them (closed form)"
+        if figures[2] - figures[0] > GAIN:
+            rest = "" if figures[3] - figures[2] > GAIN else f"; beyond {FEWER[-1]} the closed form gains nothing"
+            return [f"More triples pay: {curve}{rest}"]
+        return [f"More triples do not pay: {curve}"]
+    steps = [
+        f"{_triples(after)} {after.mrr(best):.3f} instead of {before.mrr(best):.3f} at {before.name}"
+        for before, after in pairwise(groups)
+        if after.mrr(best) - before.mrr(best) > GAIN
+    ]
+    return [f"More triples seem to pay: entities with {', '.join(steps)}"] if steps else []
+
+
+def _retraining(groups: list[Group], best: Method, is_exact: bool) -> str:
+    lost = [
+        f"{_triples(group)} (trained {group.mrr(TRAINED):.3f}, newcomer {group.mrr(best):.3f})"
+        for group in groups
+        if group.mrr(TRAINED) - group.mrr(best) > LOSS
+    ]
+    if lost:
+        hedge = "Retraining would pay" if is_exact else "Retraining may pay (these losses are upper bounds)"
+        return f"{hedge} for entities with {', '.join(lost)}"
+    return f"Retraining would not pay: newcomers come within {LOSS} of a trained entity's MRR"
+
+
+def _triples(group: Group) -> str:
+    return "1 triple" if group.name == "1" else f"{group.name} triples"
+
+
+def _figures(summary: RankSummary) -> dict[str, Any]:
+    return {name: value for name, value in summary.to_dict().items() if name != "queries"}

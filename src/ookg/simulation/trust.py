@@ -1,0 +1,238 @@
+"""How far to trust the vector of a new entity: what it was made from, and what such vectors were worth when tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from ookg.errors import InputError
+from ookg.evidence.fitting import fit_logistic
+from ookg.newcomers.embedder import Newcomers, reference_sums
+from ookg.newcomers.estimator import candidates
+from ookg.types import BoolArray, FloatArray, IntArray
+
+# How many numbers the candidates and means of one chunk may hold, whatever the number of newcomers.
+CHUNK_NUMBERS = 1 << 24
+BINS, FEWEST_IN_BIN = 10, 20  # groups that a calibration is checked in: fewer of them where there are few entities
+FEATURES = ("1", "log triples", "(log triples)² / 10", "spread", "one triple")
+L2 = np.array([0.0, 1e-4, 1e-4, 1e-4, 1e-4])  # none on the constant
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far to trust one new entity's vector.
+
+    triples: how many made it
+    spread: how far the candidates of its known neighbours are apart: their mean gap to their mean, over the mean gap of
+        two known entities; 0 if all agree, None for fewer than two candidates
+    expected_hits_at_10: the chance that the right answer to a question about it is among the first ten; None until the
+        model is audited or tuned, and without a triple
+    expected_mrr: the reciprocal rank to expect, likewise
+    """
+
+    triples: int
+    spread: float | None
+    expected_hits_at_10: float | None
+    expected_mrr: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class TrustTable:
+    """The trust of many new entities as columns, each (newcomers,); NaN where a `Trust` has None."""
+
+    triples: IntArray
+    spread: FloatArray
+    expected_hits_at_10: FloatArray
+    expected_mrr: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    def __iter__(self) -> Iterator[Trust]:
+        numbers = (self.spread, self.expected_hits_at_10, self.expected_mrr)
+        columns = ([None if math.isnan(value) else value for value in column.tolist()] for column in numbers)
+        for triples, spread, hits, mrr in zip(self.triples.tolist(), *columns, strict=True):
+            yield Trust(triples, spread, hits, mrr)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A figure between 0 and 1 to expect of a vector: σ(Σ wᵢ xᵢ) over `FEATURES`.
+
+    weights: all but the first are 0 where the features tell nothing
+    error: the expected calibration error on entities it was not fitted to: in groups by what is expected, the mean
+        difference to what came out
+    gain: by how much its squared error there is smaller than that of a constant, as a share
+    """
+
+    weights: tuple[float, ...]
+    error: float
+    gain: float
+
+    def of(self, features: FloatArray) -> FloatArray:
+        """(rows, features) -> (rows,)."""
+        found: FloatArray = 1 / (1 + np.exp(-(features * np.array(self.weights)).sum(axis=1)))
+        return found
+
+    @classmethod
+    def fit(cls, features: FloatArray, outcome: FloatArray, held_out: FloatArray, truth: FloatArray) -> Expectation:
+        """Fit to some entities' outcomes and check on others; a constant where the features do not help there."""
+        # A share between 0 and 1 does where a yes or no does: the likelihood is that of its mean.
+        weights = fit_logistic(features, cast(BoolArray, outcome), L2)
+        found = cls(tuple(weights.tolist()), 0.0, 0.0)
+        mean = float(np.clip(outcome.mean(), 1e-6, 1 - 1e-6))
+        constant = cls((float(np.log(mean / (1 - mean))), *[0.0] * (features.shape[1] - 1)), 0.0, 0.0)
+        floor = float(np.square(constant.of(held_out) - truth).mean())
+        gain = 1 - float(np.square(found.of(held_out) - truth).mean()) / floor if floor > 0 else 0.0
+        if not gain > 0:
+            found, gain = constant, 0.0
+        return replace(found, error=calibration_error(found.of(held_out), truth), gain=gain)
+
+
+def calibration_error(expected: FloatArray, outcome: FloatArray) -> float:
+    """The mean over groups of about as many rows, by what is expected, of |mean expected - mean outcome|."""
+    number = min(BINS, max(1, len(expected) // FEWEST_IN_BIN))
+    groups = np.array_split(np.argsort(expected, kind="stable"), number)
+    return float(sum(abs((expected[rows] - outcome[rows]).sum()) for rows in groups) / max(1, len(expected)))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """New entities and what came of questions about them, each (entities,).
+
+    triples, spread: what the vectors were made of; hits_at_10: the share of the questions whose right answer was among
+        the first ten; mrr: their mean reciprocal rank
+    """
+
+    triples: IntArray
+    spread: FloatArray
+    hits_at_10: FloatArray
+    mrr: FloatArray
+
+    def select(self, rows: BoolArray) -> Outcomes:
+        """Some of the entities."""
+        return Outcomes(self.triples[rows], self.spread[rows], self.hits_at_10[rows], self.mrr[rows])
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What to expect of a new entity's vector, by its number of triples and its spread.
+
+    most_triples, most_spread: the largest that were seen; beyond them they count as these
+    entities: how many it was checked on
+    """
+
+    hits_at_10: Expectation
+    mrr: Expectation
+    most_triples: int
+    most_spread: float
+    entities: int
+
+    @classmethod
+    def fit(cls, first: Outcomes, second: Outcomes) -> Calibration:
+        """Fit to the outcomes of some entities, and check on those of others."""
+        for part in (first, second):
+            if not len(part.triples):
+                raise InputError("no entities to calibrate on; hide more with a larger --sample")
+        most, widest = int(first.triples.max()), float(np.nan_to_num(first.spread).max())
+        fitted, checked = (_features(part.triples, part.spread, most, widest) for part in (first, second))
+        hits = Expectation.fit(fitted, first.hits_at_10, checked, second.hits_at_10)
+        mrr = Expectation.fit(fitted, first.mrr, checked, second.mrr)
+        return cls(hits, mrr, most, widest, len(second.triples))
+
+    def features(self, triples: IntArray, spread: FloatArray) -> FloatArray:
+        """(newcomers, features)."""
+        return _features(triples, spread, self.most_triples, self.most_spread)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Calibration:
+        """From plain values, each checked."""
+        try:
+            hits, mrr = (
+                Expectation(
+                    tuple(float(weight) for weight in values[name]["weights"]),
+                    float(values[name]["error"]),
+                    float(values[name]["gain"]),
+                )
+                for name in ("hits_at_10", "mrr")
+            )
+            found = cls(
+                hits,
+                mrr,
+                int(values["most_triples"]),
+                float(values["most_spread"]),
+                int(values["entities"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"a calibration without or with a wrong {error}; audit the model again") from error
+        numbers = np.array([*hits.weights, *mrr.weights, found.most_spread])
+        if len(hits.weights) != len(FEATURES) or len(mrr.weights) != len(FEATURES) or not np.isfinite(numbers).all():
+            raise InputError(f"a calibration needs {len(FEATURES)} finite weights; audit the model again")
+        return found
+
+
+def _features(triples: IntArray, spread: FloatArray, most_triples: int, most_spread: float) -> FloatArray:
+    """(rows, features) as `FEATURES` has them; a spread that is not a number counts as 0."""
+    size = np.log(np.clip(triples, 1, most_triples))
+    width = np.minimum(np.nan_to_num(spread), most_spread)
+    return np.stack([np.ones(len(size)), size, size**2 / 10, width, (triples <= 1) * 1.0], axis=1)
+
+
+def trust_of(
+    newcomers: Newcomers, calibration: Calibration | None = None, which: IntArray | None = None
+) -> list[Trust]:
+    """The trust of each newcomer, or of some of them; expectations are None without a calibration."""
+    return list(trust_table(newcomers, calibration, which))
+
+
+def trust_table(
+    newcomers: Newcomers, calibration: Calibration | None = None, which: IntArray | None = None
+) -> TrustTable:
+    """The same as columns, for very many newcomers."""
+    which = np.arange(newcomers.support.num_newcomers) if which is None else which
+    triples, spread = newcomers.counts[which], spreads(newcomers, which)
+    hits, mrr = np.full(len(which), np.nan), np.full(len(which), np.nan)
+    made = triples > 0
+    if calibration is not None and made.any():
+        features = calibration.features(triples[made], spread[made])
+        hits[made], mrr[made] = calibration.hits_at_10.of(features), calibration.mrr.of(features)
+    return TrustTable(triples, spread, hits, mrr)
+
+
+def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
+    """(newcomers,) the mean gap of each one's candidates to their mean, over the mean gap of known entities.
+
+    NaN for fewer than two candidates. Memory is bounded: newcomers, and the triples of a large one, take turns.
+    """
+    which = np.arange(newcomers.support.num_newcomers) if which is None else which
+    embedding, support = newcomers.embedding, newcomers.support
+    found = np.full(len(which), np.nan)
+    several = np.flatnonzero(support.counts[which] > 1)
+    unit = embedding.mean_gap
+    size = max(1, CHUNK_NUMBERS // embedding.geometry.entity_width)
+    for start in range(0, len(several), size):
+        chunk = several[start : start + size]
+        rows, place = support.rows_of(which[chunk])
+        counts = support.counts[which[chunk]]
+        means = reference_sums(embedding, support, rows, place, 1 / counts[place], len(chunk))
+        total = np.zeros(len(chunk))
+        for first in range(0, len(rows), size):
+            part = slice(first, first + size)
+            own = means[torch.from_numpy(place[part]).to(means.device)]
+            gaps = embedding.plain_gaps(candidates(embedding, support, rows[part]), own)
+            total += np.bincount(place[part], gaps, minlength=len(chunk))
+        found[chunk] = total / counts / unit
+    return found

@@ -1,0 +1,1 @@
+"""Model directories: reading and writing them."""

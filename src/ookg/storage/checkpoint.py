@@ -1,0 +1,465 @@
+"""A trained model on disk: a directory of safetensors, JSON and Parquet, written atomically, read without executing.
+
+    model.json            what it is: format, version, geometry, settings, provenance, the name of the data folder, the
+                          sizes and digests of its files and a digest of its own;
+                          and, once chosen by simulation, the settings for new entities
+    data-XXXXXXXX/
+      vectors.safetensors   entities and relations, float32
+      entities.parquet      entity, degree (how many ends of training triples it is)
+      relations.parquet     relation, entities (how many have it)
+      cooccurrence.parquet  relation, other, entities (how many have both)
+      triples.parquet       head, relation, tail: the training triples as ids
+
+A model that was imported without its training triples has neither degrees nor the last two files.
+
+Saving writes a new data folder first and then replaces model.json, which names it: a crash leaves the old model or the
+new one. The settings for new entities are stored by replacing model.json alone. One process writes at a time.
+
+A reader looks again where the folder that it was told of has been replaced. While a model is open, its vectors file has
+a shared lock, and a writer does not remove a folder so locked: that one, as all that a crash left, goes with the next
+write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from safetensors import SafetensorError, safe_open
+from scipy import sparse
+
+from ookg.errors import InputError, ModelFileError
+from ookg.graph.statistics import GraphStatistics
+from ookg.graph.vocabulary import Vocabulary
+from ookg.models import GEOMETRIES
+from ookg.models.embedding import Embedding
+from ookg.simulation.choice import NewcomerChoice
+from ookg.system.files import (
+    WRITE_ERRORS,
+    PathLock,
+    atomic_write,
+    digest,
+    held,
+    remove_remains,
+    save_tensors,
+    sync,
+    unwritable,
+)
+from ookg.types import IntArray
+
+FORMAT, VERSION = "ookg model", 1
+MODEL_FILE = "model.json"
+STATE_FILE = "training-state.safetensors"
+PROBE_FILE = ".probe"  # written and removed, to see whether anything can be
+NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
+DIGEST = "digest"  # in model.json and in that section: of all the rest
+DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
+FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
+CHECKED_BYTES = 1 << 24  # files up to this size are held against their digests whenever a model is loaded
+ATTEMPTS = 1000  # at loading a model that is replaced all the time; each one but the first is after a replacement
+RESTORE = "the model is damaged, restore it or train again"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a trained model consists of.
+
+    triples: (triples, 3) the training triples as ids; statistics: what is counted on them. Empty and None for a model
+        that came without its training triples
+    settings and provenance: plain values, for people to read
+    newcomers: what a simulation has chosen for new entities, or None
+    lock: what keeps the files of an open model from being removed
+    """
+
+    embedding: Embedding
+    entities: Vocabulary
+    relations: Vocabulary
+    triples: IntArray
+    statistics: GraphStatistics | None
+    settings: dict[str, Any]
+    provenance: dict[str, Any]
+    newcomers: NewcomerChoice | None = None
+    lock: PathLock | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for kind, labels, rows in (
+            ("entity", self.entities, self.embedding.num_entities),
+            ("relation", self.relations, self.embedding.num_relations),
+        ):
+            if len(labels) != rows:
+                raise InputError(f"{len(labels)} {kind} labels for {rows} {kind} vectors; give one label a vector")
+
+
+def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
+    """Write a model directory, or replace the model in it; one that another process is writing is refused."""
+    with held_model(directory):
+        write_checkpoint(checkpoint, directory)
+
+
+@contextmanager
+def held_model(directory: str | Path) -> Iterator[None]:
+    """Hold a model directory for writing, and remove what killed writers have left in it."""
+    directory = Path(directory)
+    with held(directory) as is_sure:
+        if is_sure:
+            _remove_remains(directory)
+        yield
+
+
+def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
+    """As `save_checkpoint`, in a directory that the caller holds."""
+    directory = Path(directory)
+    replaced = _data_of(directory)
+    data = directory / f"data-{secrets.token_hex(4)}"
+    try:
+        data.mkdir(parents=True)
+        _write_data(checkpoint, data)
+        files = sorted(data.iterdir())
+        digests = {path.name: digest(path) for path in files}
+    except BaseException as error:
+        shutil.rmtree(data, ignore_errors=True)
+        if isinstance(error, WRITE_ERRORS):
+            raise unwritable(directory, error) from error
+        raise
+    geometry = checkpoint.embedding.geometry
+    description: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": geometry.name,
+        **asdict(geometry),
+        "entities": len(checkpoint.entities),
+        "relations": len(checkpoint.relations),
+        "triples": len(checkpoint.triples),
+        "data": data.name,
+        "bytes": {path.name: path.stat().st_size for path in files},
+        "digests": digests,
+        "settings": checkpoint.settings,
+        "provenance": checkpoint.provenance,
+    }
+    description[DIGEST] = _content_digest(description)
+    if checkpoint.newcomers is not None:
+        description[NEWCOMERS] = _newcomer_section(checkpoint.newcomers)
+    try:
+        _write_description(directory, description)
+    except BaseException:
+        if _data_of(directory) != data:
+            shutil.rmtree(data, ignore_errors=True)
+        raise
+    if replaced is not None:
+        _remove_data(replaced, unsure=True)
+
+
+def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path, checkpoint: Checkpoint) -> None:
+    """Store the settings for new entities with the model in a directory; nothing else of it is written.
+
+    checkpoint: the model they were chosen for, which must be the one that is still there
+    """
+    directory = Path(directory)
+    _description(directory)  # no lock is left where there is no model
+    with held_model(directory):
+        description = _description(directory)
+        there = [description["settings"], description["provenance"]]
+        if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
+            problem = "another model has taken the place of the one this was found for"
+            raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
+        _write_description(directory, description | {NEWCOMERS: _newcomer_section(choice)})
+
+
+def _newcomer_section(choice: NewcomerChoice) -> dict[str, Any]:
+    section = choice.to_dict()
+    return section | {DIGEST: _content_digest(section)}
+
+
+def _content_digest(content: dict[str, Any]) -> str:
+    """The SHA-256 of plain values, however they are laid out in JSON; a digest or a section for newcomers in them is
+    no part of it, so that the section can be removed.
+    """
+    kept = {name: value for name, value in content.items() if name not in (DIGEST, NEWCOMERS)}
+    text = json.dumps(json.loads(json.dumps(kept)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _fits_digest(content: dict[str, Any]) -> bool:
+    try:
+        return bool(content.get(DIGEST) == _content_digest(content))
+    except (ValueError, RecursionError):  # values that can be read and not written
+        return False
+
+
+def _write_description(directory: Path, description: dict[str, Any]) -> None:
+    with atomic_write(directory / MODEL_FILE) as temporary:
+        text = json.dumps(description, indent=2, ensure_ascii=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _data_of(directory: Path) -> Path | None:
+    """The data folder of the model in a directory, if there is one that can be read."""
+    try:
+        return directory / str(_description(directory)["data"])
+    except ModelFileError:
+        return None
+
+
+def _remove_remains(directory: Path) -> None:
+    """Remove what killed writers left, and versions whose last reader has gone; the caller holds the directory."""
+    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE):
+        remove_remains(directory / name, alone=True)
+    named = _data_of(directory)
+    if named is None and holds_model(directory):
+        return  # a damaged description: any of the folders may be the one that is to be restored
+    for path in directory.glob("data-*"):
+        if DATA_NAME.fullmatch(path.name) and path != named and path.is_dir() and not path.is_symlink():
+            _remove_data(path, unsure=False)
+
+
+def _remove_data(data: Path, *, unsure: bool) -> None:
+    """Remove a data folder, unless a reader has it open or it holds what is not ours.
+
+    unsure: also where the file system cannot tell whether somebody reads it
+    """
+    with suppress(OSError):
+        # A file that was not finished has the name that safetensors gives to it.
+        if not all(path.name in FILES or path.name.startswith(".tmp") for path in data.iterdir()):
+            return
+        try:
+            lock = PathLock(data / FILES[0], shared=False)
+        except FileNotFoundError:  # never finished, so that nobody reads it
+            shutil.rmtree(data, ignore_errors=True)
+            return
+        if lock.is_sure or unsure:
+            shutil.rmtree(data, ignore_errors=True)
+        lock.close()
+
+
+def _write_data(checkpoint: Checkpoint, data: Path) -> None:
+    embedding, statistics = checkpoint.embedding, checkpoint.statistics
+    vectors = {"entities": embedding.entities, "relations": embedding.relations}
+    save_tensors({name: table.detach().cpu().contiguous() for name, table in vectors.items()}, data / FILES[0])
+    tables: dict[str, dict[str, Any]] = {
+        "entities.parquet": {"entity": checkpoint.entities.labels},
+        "relations.parquet": {"relation": checkpoint.relations.labels},
+    }
+    if statistics is not None:
+        pairs = statistics.cooccurrence.tocoo()
+        tables["entities.parquet"]["degree"] = statistics.degree
+        tables["relations.parquet"]["entities"] = statistics.cooccurrence.diagonal()
+        tables["cooccurrence.parquet"] = {"relation": pairs.coords[0], "other": pairs.coords[1], "entities": pairs.data}
+        ends = dict(zip(("head", "relation", "tail"), checkpoint.triples.T, strict=True))
+        tables["triples.parquet"] = ends
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), data / name)
+    for path in (*data.iterdir(), data):
+        sync(path)
+
+
+def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
+    """Read a model directory; a damaged or newer one is refused with a line that says why."""
+    directory = Path(directory)
+    description = _description(directory)
+    for attempt in range(ATTEMPTS):
+        try:
+            return _read(directory, description, device)
+        except ModelFileError:
+            newer = _description(directory)
+            if newer["data"] == description["data"] or attempt == ATTEMPTS - 1:
+                raise
+            description = newer  # it was replaced while it was read
+    raise AssertionError("the last attempt returns or raises")
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """What a file of a model directory is found to be.
+
+    problem: what is wrong with it, or None; is_digested: whether there is a digest, or only a size, to hold it against
+    """
+
+    name: str
+    bytes: int
+    problem: str | None
+    is_digested: bool
+
+
+def check_model(directory: str | Path) -> list[FileCheck]:
+    """Read every file of a model and hold it against what was written; a damaged model.json is refused."""
+    directory = Path(directory)
+    while True:
+        description = _description(directory)
+        data = directory / description["data"]
+        lock = _reader_lock(data)
+        own = directory / MODEL_FILE
+        found = [FileCheck(own.name, own.stat().st_size, None, DIGEST in description)]
+        for name, size in description["bytes"].items():
+            problem = _problem(data / name, size, description.get("digests", {}).get(name))
+            there = (data / name).stat().st_size if (data / name).is_file() else 0
+            found.append(FileCheck(f"{data.name}/{name}", there, problem, "digests" in description))
+        _newcomer_choice(directory, description)
+        del lock
+        if all(file.problem is None for file in found) or _description(directory)["data"] == description["data"]:
+            return found
+
+
+def refuse_damage(directory: str | Path) -> None:
+    """Refuse a model any of whose files is not what was written; all of them are read."""
+    for file in check_model(directory):
+        if file.problem is not None:
+            raise ModelFileError(f"{Path(directory) / file.name}: {file.problem}; {RESTORE}")
+
+
+def _problem(path: Path, size: int, expected: str | None) -> str | None:
+    """What is wrong with a file; without a digest only its size counts."""
+    try:
+        found = path.stat().st_size
+        if found != size:
+            return f"{found} bytes instead of {size}"
+        if expected is not None and digest(path) != expected:
+            return "damaged model file (its content is not what was written)"
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return None
+
+
+def _reader_lock(data: Path) -> PathLock | None:
+    """What keeps writers from removing a data folder; None where it is gone or cannot be locked."""
+    try:
+        return PathLock(data / FILES[0], shared=True)
+    except OSError:
+        return None
+
+
+def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoint:
+    data = directory / description["data"]
+    lock = _reader_lock(data)
+    for name, size in description["bytes"].items():
+        # The vectors are mapped and not read; large tables would take their time.
+        is_checked = name != FILES[0] and size <= CHECKED_BYTES
+        problem = _problem(data / name, size, description.get("digests", {}).get(name) if is_checked else None)
+        if problem is not None:
+            raise ModelFileError(f"{data / name}: {problem}; {RESTORE}")
+    try:
+        model = GEOMETRIES[description["model"]]
+        # A field that an older version did not write has its default.
+        stored = {field.name: description[field.name] for field in fields(model) if field.name in description}
+        geometry = model(**stored)
+        # The tensors are mapped into memory: what is not touched is not read.
+        with safe_open(data / FILES[0], framework="pt", device=device) as file:
+            embedding = Embedding(geometry, file.get_tensor("entities"), file.get_tensor("relations"))
+        for table in (embedding.entities, embedding.relations):
+            if table.dtype not in (torch.float32, torch.float64):
+                raise ValueError(f"vectors of {table.dtype}, expected float32")
+        entities, relations = (pq.read_table(data / name, memory_map=True) for name in FILES[1:3])
+        triples, statistics = np.empty((0, 3), dtype=np.int64), None
+        if "degree" in entities.column_names:
+            pairs, table = (pq.read_table(data / name, memory_map=True) for name in FILES[3:])
+            ends = {"head": len(entities), "relation": len(relations), "tail": len(entities)}
+            triples = np.stack([_numbers(table, name, below) for name, below in ends.items()], axis=1)
+            shape = (len(relations), len(relations))
+            coordinates = tuple(_numbers(pairs, name, len(relations)) for name in ("relation", "other"))
+            cooccurrence = sparse.csr_array((_numbers(pairs, "entities"), coordinates), shape=shape)
+            statistics = GraphStatistics(_numbers(entities, "degree"), cooccurrence)
+        return Checkpoint(
+            embedding,
+            _labels(entities, "entity"),
+            _labels(relations, "relation"),
+            triples,
+            statistics,
+            description["settings"],
+            description["provenance"],
+            _newcomer_choice(directory, description),
+            lock,
+        )
+    except (SafetensorError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelFileError(f"{directory}: damaged model ({reason}); restore it or train again") from error
+
+
+def _labels(table: Any, name: str) -> Vocabulary:
+    """A column of labels; whether they are distinct is not checked, which takes seconds for millions."""
+    column = table[name].combine_chunks()
+    if column.type != pa.string() or column.null_count:
+        raise ValueError(f"column {name!r} is {column.type} with {column.null_count} gaps, expected text")
+    return Vocabulary.distinct(column)
+
+
+def _numbers(table: Any, name: str, below: int | None = None) -> IntArray:
+    """A column of whole numbers from 0 on, of ids below a number."""
+    column = table[name]
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise ValueError(f"column {name!r} is {column.type} with {column.null_count} gaps, expected whole numbers")
+    found: IntArray = column.to_numpy().astype(np.int64, copy=False)
+    if len(found) and (found.min() < 0 or (below is not None and found.max() >= below)):
+        limit = "" if below is None else f" and below {below}"
+        raise ValueError(f"column {name!r} has numbers from {found.min()} to {found.max()}, expected 0 or more{limit}")
+    return found
+
+
+def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerChoice | None:
+    if description.get(NEWCOMERS) is None:
+        return None
+    try:
+        section = description[NEWCOMERS]
+        choice = NewcomerChoice.from_dict(section)
+        if DIGEST in section and not _fits_digest(section):
+            raise ValueError("its digest is another")
+        return choice
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = str(error).split(";")[0]
+        remedy = "remove that section from the file, then tune or audit the model again"
+        raise ModelFileError(f"{directory / MODEL_FILE}: damaged {NEWCOMERS!r} ({reason}); {remedy}") from error
+
+
+def _description(directory: Path) -> dict[str, Any]:
+    path = directory / MODEL_FILE
+    if not path.is_file():
+        if (directory / STATE_FILE).exists():
+            raise ModelFileError(f"{directory}: training is not finished; continue it with `ookg train ... --resume`")
+        remedy = "train one with `ookg train TRIPLES --out DIR`"
+        raise ModelFileError(f"{directory}: no model here (there is no {MODEL_FILE}); {remedy}")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: damaged ({error}); restore it or train again") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: not the description of an ookg model; name a directory that `ookg train` wrote")
+    if type(description.get("version")) is not int or description["version"] > VERSION:
+        newer = f"version {description.get('version')}, and this ookg reads up to {VERSION}"
+        raise ModelFileError(f"{path}: {newer}; upgrade ookg")
+    for name, fits in (
+        ("data", lambda value: isinstance(value, str) and DATA_NAME.fullmatch(value)),
+        ("bytes", lambda value: isinstance(value, dict) and set(FILES[:3]) <= set(value) <= set(FILES)),
+        (
+            "digests",
+            lambda value: value is None or (isinstance(value, dict) and set(value) == set(description["bytes"])),
+        ),
+        ("norm", lambda value: value in (1, 2)),
+        ("unit_norm", lambda value: value in (None, 0, 1, 2)),
+        ("settings", lambda value: isinstance(value, dict)),
+        ("provenance", lambda value: isinstance(value, dict)),
+    ):
+        if not fits(description.get(name)):
+            problem = f"{path}: damaged ({name!r} is {description.get(name)!r})"
+            raise ModelFileError(f"{problem}; restore it or train again")
+    # Directories of older versions have neither digest.
+    if (DIGEST in description or "digests" in description) and not _fits_digest(description):
+        problem = "damaged model description (its content is not what was written)"
+        raise ModelFileError(f"{path}: {problem}; restore it or train again")
+    return description
+
+
+def holds_model(directory: str | Path) -> bool:
+    """Whether there is a model in the directory."""
+    return (Path(directory) / MODEL_FILE).exists()

@@ -1,0 +1,148 @@
+"""Fast paths for the CPU, compiled by Numba: a training step, ranking, vectors for new entities in bulk.
+
+Importing this module needs `numba`. Each function equals a slower one written with PyTorch, which is its specification.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.kernels import cpu_step as compute
+from ookg.kernels import randomness
+from ookg.kernels.cpu_compile import gap_kind
+from ookg.kernels.cpu_newcomers import weighted_candidates
+from ookg.kernels.cpu_ranking import gap_to_all, rank_counts
+from ookg.kernels.cpu_step import PARTS, TASKS
+from ookg.kernels.threads import one_torch_thread, run_tasks
+from ookg.training.reference_step import FIRST_DECAY, SECOND_DECAY
+from ookg.training.sampling import NEGATIVES, Sampler
+from ookg.training.settings import TrainingSettings
+from ookg.training.tables import Tables
+from ookg.types import Array
+
+__all__ = ["NumbaStep", "gap_to_all", "rank_counts", "weighted_candidates"]
+
+
+class NumbaStep:
+    """The step of `ReferenceStep`: closed-form gradients, pairs sorted by entity, Adam fused with L2.
+
+    It changes the tables in place. The same seed gives the same numbers with any number of threads.
+    """
+
+    name = "numba"
+
+    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> None:
+        self.tables, self.sampler, self.settings = tables, sampler, settings
+        self.geometry = settings.geometry
+        self.kind = gap_kind(self.geometry)
+        batch, pairs = sampler.batch, sampler.batch * (settings.negatives + 1)
+        entities, width = tables.entities.shape
+
+        def numbers(*shape: int) -> Array:
+            return torch.empty(shape).numpy()  # aligned to cache lines, which NumPy's own are not
+
+        self._ids = np.empty((batch, settings.negatives), dtype=np.int32)
+        self._offsets, self._rank = np.empty(entities + 2, dtype=np.int32), np.empty(entities, dtype=np.int32)
+        self._pairs = np.empty((2, pairs), dtype=np.int32)
+        self._gaps, self._slopes = numbers(pairs), numbers(pairs)
+        self._points, self._rest = numbers(batch, width), numbers(PARTS, batch, width)
+        self._own = numbers(min(entities, pairs), width)
+        self._source, self._relation = numbers(batch, width), numbers(batch, self.geometry.relation_width)
+        self._losses = numbers(batch)
+        self._usable = np.empty((batch, settings.negatives), dtype=np.bool_)
+        self._cuts = tuple(np.empty(size, dtype=np.int64) for size in (TASKS + 1, PARTS + 1, PARTS))
+        self._no_rank = np.full(len(tables.relations), -1, dtype=np.int32)
+        self._groups = tuple(
+            (np.empty(len(table) + 2, dtype=np.int64), np.empty(batch, dtype=np.int32))
+            for table in (tables.entities, tables.relations)
+        )
+        self._zeros = np.zeros(max(width, self.geometry.relation_width), dtype=np.float32)
+
+    @one_torch_thread()  # a second one would spin for a while after each small gather, where a helper wants to run
+    def __call__(self, number: int) -> Tensor:
+        """Take the step with this number; return its loss (without the L2 term)."""
+        sampler, tables, settings = self.sampler, self.tables, self.settings
+        rows = sampler.rows(number)
+        triples, corrupts_head = sampler.triples[rows], number % 2 == 1
+        head, relation, tail = (column.contiguous().numpy() for column in triples.unbind(dim=1))
+        source, answer = (tail, head) if corrupts_head else (head, tail)
+        sign = -1.0 if corrupts_head else 1.0
+        turns, slope = self._turns(relation, sign)
+        weight = sampler.weight[rows].numpy()
+        share = weight / weight.sum() / np.float32(2)
+        tables.updates += 1
+        rate = settings.rate(number) / (1 - FIRST_DECAY**tables.updates)
+        factors = (2.0 * settings.l2, rate, 1 / (1 - SECOND_DECAY**tables.updates))
+        run_tasks(
+            compute.take_step,
+            compute.PHASES,
+            self._ids.size * tables.entities.shape[1] + tables.entities.numel(),
+            (source, answer, relation, share, self._losses),
+            (*self._draws(number, triples), self._ids, self._usable),
+            (self._offsets, self._pairs, self._rank, *self._cuts),
+            (turns, self._points, self._gaps, self._slopes, self._no_rank),
+            (settings.margin, settings.temperature, self.kind, sign, slope),
+            (self._own, self._rest, self._source, self._relation),
+            self._arrays,
+            (*self._groups, self._zeros, factors),
+        )
+        return torch.tensor(self._losses.sum(dtype=np.float64), dtype=torch.float32)
+
+    @property
+    def _arrays(self) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+        """The tables of entities and of relations, each with Adam's mean and square."""
+        tables = self.tables
+        return (
+            (tables.entities.numpy(), tables.entities_mean.numpy(), tables.entities_square.numpy()),
+            (tables.relations.numpy(), tables.relations_mean.numpy(), tables.relations_square.numpy()),
+        )
+
+    def prepare(self) -> float:
+        """Compile what a step of this geometry needs, on a graph of two triples; return the seconds it took.
+
+        They are few where the compiled code is found in Numba's cache.
+        """
+        start = perf_counter()
+        small = {"dim": 2, "batch": 2, "negatives": 2, "placeholder_entities": 0}
+        settings = self.settings.changed(small)
+        triples = torch.tensor([[0, 0, 1], [1, 0, 2]])
+        step = NumbaStep(Tables.initial(3, 1, settings, "cpu"), Sampler(triples, 3, 1, settings), settings)
+        step(0)
+        return perf_counter() - start
+
+    def negatives(self, number: int, triples: Tensor) -> tuple[Array, Array]:
+        """`Sampler.negatives` of a step: entity ids, in memory that the next step uses again, and whether usable."""
+        usable = compute.draw_negatives(*self._draws(number, triples), self.sampler.num_entities, self._ids)
+        return self._ids, usable
+
+    def _draws(self, number: int, triples: Tensor) -> tuple[Any, Array, Array]:
+        """The start of a step's random stream, and the queries and keys of `draw_negatives`."""
+        sampler = self.sampler
+        start = np.uint64(randomness.stream(self.settings.seed, NEGATIVES, number))
+        head, relation, tail = triples.unbind(dim=1)
+        if number % 2 == 1:
+            keys, queries = self._head_keys, relation * sampler.num_entities + tail
+        else:
+            keys, queries = sampler.true_keys, head * sampler.num_relations + relation
+        return start, queries.numpy(), keys.numpy()
+
+    @cached_property
+    def _head_keys(self) -> Tensor:
+        """The training triples' keys with the head last, sorted."""
+        head, relation, tail = self.sampler.triples.unbind(dim=1)
+        size = self.sampler.num_entities
+        return ((relation * size + tail) * size + head).sort().values
+
+    def _turns(self, relation: Array, sign: float) -> tuple[Array, float]:
+        """What leads from the known end to the other, and the derivative of a translation or phase by its parameter."""
+        if self.geometry.name != "rotate":
+            return self.tables.relations.numpy()[None], sign
+        parameters = self.tables.relations[torch.from_numpy(relation)]
+        turn = sign * self.geometry.relation_vectors(parameters, self.settings.initial_range)
+        return torch.stack((torch.cos(turn), torch.sin(turn))).numpy(), sign * np.pi / self.settings.initial_range

@@ -1,0 +1,42 @@
+"""Which implementation of the training step to use."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from ookg.models import Projected
+from ookg.training.reference_step import ReferenceStep
+from ookg.training.sampling import Sampler
+from ookg.training.settings import TrainingSettings
+from ookg.training.tables import Tables
+
+
+class Step(Protocol):
+    """Takes training steps by their numbers and returns each one's loss."""
+
+    name: str
+
+    def __call__(self, number: int) -> Tensor:
+        """Take the step with this number."""
+
+
+def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -> tuple[Step, str | None]:
+    """The fastest step that this machine has for the tables' device, and a note where it is not the fast one."""
+    if isinstance(settings.geometry, Projected):
+        note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
+        return ReferenceStep(tables, sampler, settings), note
+    on_gpu = tables.entities.is_cuda
+    try:
+        if on_gpu:
+            from ookg.kernels.gpu import TritonStep
+
+            return TritonStep(tables, sampler, settings), None
+        from ookg.training.cpu_step import NumbaStep
+
+        return NumbaStep(tables, sampler, settings), None
+    except ImportError as error:
+        library = "triton" if on_gpu else "numba"
+        note = f"{library} cannot be imported ({error}): training with plain PyTorch, which is much slower"
+        return ReferenceStep(tables, sampler, settings), note
