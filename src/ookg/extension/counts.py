@@ -1,4 +1,4 @@
-"""How often directed relations go together, and entities stand at ends of relations, known and given triples together."""
+"""How often directed relations go together, and entities stand at ends of relations, in known and given triples."""
 
 from __future__ import annotations
 
