@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from ookg.evidence.combined import GraphEvidence
-from ookg.extension.counts import Counts, counts_of
 from ookg.extension.groups import Group, Preparation, as_tuples, joined, new_nodes, prepared_group, tied_together
 from ookg.extension.known import KnownModel
 from ookg.graph.grown import GrownGraph, Triple
@@ -23,7 +22,7 @@ class State:
 
     entities, relations: labels, those of the model first; labels stay when their triples have gone (see `has_entity`)
     graph: the known triples and the given ones, on ids
-    counts: evidence with the given triples; None until a question needs it
+    evidence: what the graph says beside the vectors; None until a question needs it
     groups: by their first node; group_of: the group of each new entity and, below 0, of each new relation
     following: the number of the next triple
     """
@@ -36,7 +35,7 @@ class State:
     groups: Layers[int, Group] = field(default_factory=Layers)
     group_of: Layers[int, int] = field(default_factory=Layers)
     following: int = 0
-    counts: Counts | None = None
+    evidence: GraphEvidence | None = None
 
     @classmethod
     def nothing_given(cls, model: KnownModel, preparation: Preparation) -> State:
@@ -101,26 +100,28 @@ class State:
 
 def with_triples(state: State, triples: Sequence[Triple]) -> State:
     """With given triples that it does not have; it has their labels."""
-    graph, counts = state.graph, state.counts
+    graph, evidence = state.graph, state.evidence
     for number, triple in enumerate(triples, start=state.following):
-        counts = None if counts is None else counts.plus(graph, triple)
         graph = graph.plus(triple, number)
-    grown = replace(state, graph=graph, counts=counts, following=state.following + len(triples))
+        evidence = None if evidence is None else evidence.plus(triple, graph)
+    grown = replace(state, graph=graph, evidence=evidence, following=state.following + len(triples))
     return _regrouped(grown, triples)
 
 
 def without_triples(state: State, triples: Sequence[Triple]) -> State:
     """Without some of the given triples."""
-    graph, counts = state.graph, state.counts
+    graph, evidence = state.graph, state.evidence
     for triple in triples:
         graph = graph.minus(triple)
-        counts = None if counts is None else counts.minus(graph, triple)
-    return _regrouped(replace(state, graph=graph, counts=counts), triples)
+        evidence = None if evidence is None else evidence.minus(triple, graph)
+    return _regrouped(replace(state, graph=graph, evidence=evidence), triples)
 
 
-def with_counts(state: State, base: GraphEvidence) -> State:
-    """With evidence counted; base: that of the known triples."""
-    return state if state.counts is not None else replace(state, counts=counts_of(state.graph, base))
+def with_evidence(state: State) -> State:
+    """With the evidence of the known triples and the given ones."""
+    if state.evidence is not None:
+        return state
+    return replace(state, evidence=state.model.known_evidence.beside(state.graph))
 
 
 def _regrouped(state: State, changed: Sequence[Triple]) -> State:

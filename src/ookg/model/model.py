@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
-from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, standardised
+from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, combined_scores
+from ookg.evidence.source import Asked
 from ookg.extension.answers import (
     Answer,
     Classification,
@@ -35,7 +36,6 @@ from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
-from ookg.scoring.queries import Queries
 from ookg.scoring.thresholds import Thresholds
 from ookg.simulation.choice import Method
 from ookg.simulation.trust import TrustTable, trust_table
@@ -83,7 +83,6 @@ class Model:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
-        self._known_evidence: dict[int, GraphEvidence] = {}  # of the training triples, by number of relations
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "cpu") -> Model:
@@ -137,10 +136,11 @@ class Model:
             return counted
         return GraphStatistics.count(self.checkpoint.triples, len(self.entities), len(self.relations))
 
-    @property
+    @cached_property
     def known_evidence(self) -> GraphEvidence:
-        """What the training triples say beside the vectors, counted once."""
-        return self._evidence_of_training(len(self.relations))
+        """What the training triples say beside the vectors, counted once, when it is first asked for."""
+        nothing = np.empty((0, 3), dtype=np.int64)
+        return GraphEvidence.count(self.checkpoint.triples, nothing, len(self.relations), self.index)
 
     def extend(
         self,
@@ -237,7 +237,7 @@ class Model:
         chosen = self.checkpoint.newcomers
         if chosen is not None and chosen.best is not None:
             return chosen.best == "combined"
-        return self._evidence_of_training(len(self.relations)).links.redundancy >= REDUNDANT_SHARE
+        return self.known_evidence.redundancy >= REDUNDANT_SHARE
 
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0."""
@@ -249,15 +249,7 @@ class Model:
 
     def graph_evidence(self, given: Given) -> GraphEvidence:
         """What the training and given triples say beside the vectors."""
-        known = self._evidence_of_training(given.newcomers.embedding.num_relations)
-        return known.with_given(given.triples, len(self.entities))
-
-    def _evidence_of_training(self, num_relations: int) -> GraphEvidence:
-        """What the training triples say, counted once."""
-        if num_relations not in self._known_evidence:
-            nothing = np.empty((0, 3), dtype=np.int64)
-            self._known_evidence[num_relations] = GraphEvidence.count(self.checkpoint.triples, nothing, num_relations)
-        return self._known_evidence[num_relations]
+        return self.known_evidence.with_given(given.triples, given.newcomers.embedding.num_relations)
 
     def embed(
         self,
@@ -345,7 +337,7 @@ class Model:
         scores = -self._gaps(found, entity, query, asks_tail)  # (known and new entities,)
         evidence = None if evidence_weights is None else self.graph_evidence(found)
         if evidence is not None and evidence_weights is not None:
-            scores = self._with_evidence(scores, evidence, evidence_weights, (entity, query, asks_tail))
+            scores = self._with_evidence(scores, evidence, evidence_weights, Asked(entity, query, asks_tail))
         if not new_answers:
             scores[len(self.entities) :] = np.nan
         if entity >= len(self.entities):
@@ -359,8 +351,8 @@ class Model:
         is_new = order >= len(self.entities)
         labels = found.entities.select(order)
         links: list[LinkReason | None] = [None] * len(order)
-        if evidence is not None:
-            links = self._link_reasons(found, evidence, (entity, query, asks_tail), order)
+        if evidence is not None and evidence_weights is not None:
+            links = _link_reasons(found, evidence, evidence_weights, Asked(entity, query, asks_tail), order)
         answers = [
             Answer(label, float(scores[place]), rank, bool(known), bool(new), link)
             for rank, (label, place, known, new, link) in enumerate(
@@ -469,29 +461,15 @@ class Model:
             gaps.append(geometry.gap(point, geometry.project(vectors, moved)))
         return torch.cat(gaps).double().cpu().numpy()
 
-    def _link_reasons(
-        self, given: Given, evidence: GraphEvidence, asked: tuple[int, int, bool], answers: IntArray
-    ) -> list[LinkReason | None]:
-        """The direct link that speaks most for each answer to one query."""
-        entity, relation, asks_tail = asked
-        size = evidence.links.rules.num_relations
-        links, confidence = evidence.links.best_links(entity, relation + (0 if asks_tail else size), answers)
-        return [
-            None
-            if link < 0
-            else LinkReason(given.relations.label(link % size), "out" if link < size else "in", float(sure))
-            for link, sure in zip(links.tolist(), confidence, strict=True)
-        ]
-
     def _with_evidence(
-        self, scores: FloatArray, evidence: GraphEvidence, weights: RankingWeights, asked: tuple[int, int, bool]
+        self, scores: FloatArray, evidence: GraphEvidence, weights: RankingWeights, asked: Asked
     ) -> FloatArray:
         """-D of all entities as answers to one query, joined with what the graph says."""
-        entity, relation, asks_tail = asked
-        query = Queries(np.array([entity]), np.array([relation]), np.array([-1]), np.array([asks_tail]))
-        position = standardised(torch.from_numpy(scores)[None], len(self.entities))[0]
-        added = evidence.of_answers(query, len(scores), weights, "cpu")[0]
-        return (weights.vector * position + added).numpy()
+
+        def spoken(name: str, _: torch.device) -> Tensor:
+            return evidence[name].of_question(asked).row(len(scores))
+
+        return combined_scores([torch.from_numpy(scores)[None]], len(self.entities), weights, spoken)[0].numpy()
 
     def _stated_answers(self, given: Given, entity: int, relation: int, asks_tail: bool) -> IntArray:
         """The answers that training and given triples state."""
@@ -527,6 +505,23 @@ class Model:
                 for row, weight in zip(rows, weights, strict=True)
             ]
         return sorted(reasons, key=lambda reason: -reason.weight)
+
+
+def _link_reasons(
+    given: Given, evidence: GraphEvidence, weights: RankingWeights, asked: Asked, answers: IntArray
+) -> list[LinkReason | None]:
+    """The link that speaks most for each answer to one query."""
+    return [
+        None
+        if why is None
+        else LinkReason(
+            given.relations.label(why.link // 2),
+            "in" if why.link % 2 else "out",
+            why.strength,
+            None if why.other == answer else given.entities.label(why.other),
+        )
+        for answer, why in zip(answers.tolist(), evidence.why(asked, answers, weights), strict=True)
+    ]
 
 
 def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:

@@ -1,0 +1,84 @@
+"""The links of many entities at once, in a known graph with given triples beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ookg.graph.grown import GrownGraph
+from ookg.graph.index import GraphIndex
+from ookg.graph.statistics import GraphStatistics
+from ookg.types import IntArray
+
+
+@dataclass(frozen=True)
+class LinkRows:
+    """Links one after the other: owner[n] is the place of link n's entity among those asked for.
+
+    link: directed relations as in `link_code`; other: the entities at the other ends
+    """
+
+    owner: IntArray
+    link: IntArray
+    other: IntArray
+
+    def select(self, rows: IntArray | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> LinkRows:
+        """Some of the links."""
+        return LinkRows(self.owner[rows], self.link[rows], self.other[rows])
+
+
+def link_rows(graph: GrownGraph, entities: IntArray) -> LinkRows:
+    """The links of some entities: for each the known ones, and at the end the given ones."""
+    rows, owner = graph.index.rows_of(entities)
+    links = LinkRows(owner, _codes(graph.index, rows), graph.index.other[rows].astype(np.int64))
+    if not graph.sides:
+        return links
+    given = [
+        (place, code, other)
+        for place, entity in enumerate(entities.tolist())
+        for code, other in graph.sides.get(entity, ())
+    ]
+    more = np.array(given, dtype=np.int64).reshape(-1, 3).T
+    return LinkRows(*(np.concatenate(parts) for parts in zip((owner, links.link, links.other), more, strict=True)))
+
+
+def link_counts(graph: GrownGraph, entities: IntArray) -> IntArray:
+    """(entities,) how many links each of them has."""
+    known = (entities >= 0) & (entities < graph.index.num_entities)
+    place = np.where(known, entities, 0)
+    offsets = graph.index.offsets
+    counts = np.where(known, offsets[place + 1] - offsets[place], 0) if len(offsets) > 1 else np.zeros_like(entities)
+    if graph.sides:
+        counts = counts + np.array([len(graph.sides.get(entity, ())) for entity in entities.tolist()], dtype=np.int64)
+    return counts
+
+
+def known_links(index: GraphIndex) -> LinkRows:
+    """The links of all entities that an index has; owners are the entities themselves."""
+    rows = np.arange(len(index.link))
+    owner = np.repeat(np.arange(index.num_entities), np.diff(index.offsets))
+    return LinkRows(owner, _codes(index, rows), index.other.astype(np.int64))
+
+
+def all_triples(graph: GrownGraph) -> IntArray:
+    """(triples, 3) the known triples, by head, and the given ones."""
+    links = known_links(graph.index)
+    out = links.select(links.link % 2 == 0)
+    given = np.array(list(graph.triples), dtype=np.int64).reshape(-1, 3)
+    return np.concatenate([np.stack([out.owner, out.link // 2, out.other], axis=1), given])
+
+
+def graph_alone(triples: IntArray, num_relations: int, index: GraphIndex | None = None) -> GrownGraph:
+    """The graph of triples, (triples, 3), with nothing given and no statistics: for what only reads links.
+
+    index: of the triples, if it is there already
+    """
+    if index is None:
+        index = GraphIndex.of(triples, int(triples[:, [0, 2]].max(initial=-1)) + 1, num_relations)
+    return GrownGraph(index, GraphStatistics.count(np.empty((0, 3), dtype=np.int64), 0, 0))
+
+
+def _codes(index: GraphIndex, rows: IntArray) -> IntArray:
+    link, size = index.link[rows].astype(np.int64), index.num_relations
+    return np.where(link < size, 2 * link, 2 * (link - size) + 1)
