@@ -111,8 +111,8 @@ class Links(Source):
     @classmethod
     def count(cls, triples: IntArray, graph: GrownGraph) -> Links:
         """From known triples."""
-        places = np.unique(np.linspace(0, len(triples) - 1, SAMPLED_TRIPLES).astype(np.int64))
-        return cls(graph, LinkRules.count(triples, graph.index.num_relations), triples[places[places >= 0]])
+        places = np.unique(np.linspace(0, len(triples) - 1, SAMPLED_TRIPLES).astype(np.int64))[: len(triples)]
+        return cls(graph, LinkRules.count(triples, graph.index.num_relations), triples[places])
 
     def with_given(self, given: IntArray, after: GrownGraph) -> Links:
         """With given triples counted in: only the entity pairs that they join are counted anew."""

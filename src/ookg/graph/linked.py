@@ -48,7 +48,7 @@ def link_counts(graph: GrownGraph, entities: IntArray) -> IntArray:
     known = (entities >= 0) & (entities < graph.index.num_entities)
     place = np.where(known, entities, 0)
     offsets = graph.index.offsets
-    counts = np.where(known, offsets[place + 1] - offsets[place], 0) if len(offsets) > 1 else np.zeros_like(entities)
+    counts = np.where(known, offsets[place + 1] - offsets[place], 0)
     if graph.sides:
         counts = counts + np.array([len(graph.sides.get(entity, ())) for entity in entities.tolist()], dtype=np.int64)
     return counts
@@ -75,7 +75,7 @@ def graph_alone(triples: IntArray, num_relations: int, index: GraphIndex | None 
     index: of the triples, if it is there already
     """
     if index is None:
-        index = GraphIndex.of(triples, int(triples[:, [0, 2]].max(initial=-1)) + 1, num_relations)
+        index = GraphIndex.of(triples, 1 + int(triples[:, [0, 2]].max(initial=0)), num_relations)
     return GrownGraph(index, GraphStatistics.count(np.empty((0, 3), dtype=np.int64), 0, 0))
 
 
