@@ -21,7 +21,7 @@ from torch import Tensor
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple, add_counts, link_code, summed
 from ookg.graph.layers import Layers
-from ookg.graph.linked import link_counts, link_rows
+from ookg.graph.linked import LinkRows, link_counts, link_rows
 from ookg.graph.statistics import counted_together, pair_keys, pairs_gained
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
@@ -30,6 +30,7 @@ from ookg.types import FloatArray, IntArray
 SMOOTHING = 5.0
 # A rule of this confidence all but states what it speaks for; how many triples are looked at for `redundancy`.
 STRONG_CONFIDENCE, SAMPLED_TRIPLES = 0.5, 2000
+FEW_LINKS = 64  # which are looked up one by one
 LOW_BITS = (1 << 32) - 1  # of a key of two directed relations
 
 
@@ -161,6 +162,8 @@ class Links(Source):
 
     def _changes(self, link: IntArray, key: Callable[[int], int]) -> FloatArray:
         """(links,) by how much the count with the key of each link is larger than was counted in bulk."""
+        if len(link) < FEW_LINKS:
+            return np.array([self.change.get(key(code), 0) for code in link.tolist()], dtype=np.float64)
         there = np.flatnonzero(np.bincount(link))  # few, however many links
         table = np.zeros(int(there[-1]) + 1 if len(there) else 0)
         table[there] = [self.change.get(key(code), 0) for code in there.tolist()]
@@ -175,12 +178,13 @@ class Links(Source):
     def of_question(self, asked: Asked) -> Spoken:
         """The entities that the asked one is linked to, each with the confidence of the best link."""
         link, other = self.graph.links_of(asked.entity)
-        confidence = self.confidence(link, asked.code)
-        speaks = confidence > 0
-        entities, place = np.unique(other[speaks], return_inverse=True)
+        sure = self.confidence(link, asked.code)
+        speaks = np.flatnonzero(sure)
+        link, other, sure = link[speaks], other[speaks], sure[speaks]
+        entities, place = np.unique(other, return_inverse=True) if len(other) else (other, other)
         best = np.zeros(len(entities))
-        np.maximum.at(best, place.ravel(), confidence[speaks])
-        return Spoken(entities, best)
+        np.maximum.at(best, place.ravel(), sure)
+        return _SpokenLinks(entities, best, LinkRows(np.zeros_like(link), link, other), sure)
 
     def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
         """(queries, answers) the evidence for each of the first entities as the answer."""
@@ -202,16 +206,21 @@ class Links(Source):
         np.maximum.at(found[:, 0], claim, self.confidence(link, 2 * claims[claim, 1]))
         return found
 
-    def why(self, asked: Asked, answers: IntArray) -> list[Why | None]:
-        """The direct link that speaks most for each answer."""
-        link, other = self.graph.links_of(asked.entity)
-        fits = np.flatnonzero(np.isin(other, answers))
-        link, other = link[fits], other[fits]
-        confidence = self.confidence(link, asked.code)
+
+@dataclass(frozen=True)
+class _SpokenLinks(Spoken):
+    """rows: the links that speak for something; sure: (links,) their confidence"""
+
+    rows: LinkRows
+    sure: FloatArray
+
+    def why(self, answers: IntArray) -> list[Why | None]:
+        """The direct link that speaks most for each answer; of equals the first."""
         best: dict[int, Why] = {}
-        for code, entity, sure in zip(link.tolist(), other.tolist(), confidence.tolist(), strict=True):
-            if sure > (best[entity].strength if entity in best else 0.0):
-                best[entity] = Why(code, entity, sure)
+        for place in np.flatnonzero(np.isin(self.rows.other, answers)).tolist() if len(self.sure) else ():
+            entity, sure = int(self.rows.other[place]), float(self.sure[place])
+            if entity not in best or sure > best[entity].strength:
+                best[entity] = Why(int(self.rows.link[place]), entity, sure)
         return [best.get(answer) for answer in answers.tolist()]
 
 

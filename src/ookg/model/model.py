@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
-from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, combined_scores
-from ookg.evidence.source import Asked
+from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, answer_scores, reasons
+from ookg.evidence.source import Asked, Spoken
 from ookg.extension.answers import (
     Answer,
     Classification,
@@ -335,9 +335,11 @@ class Model:
         query = self._relation(relation, found)
         entity = self._entity(asked, found)
         scores = -self._gaps(found, entity, query, asks_tail)  # (known and new entities,)
-        evidence = None if evidence_weights is None else self.graph_evidence(found)
-        if evidence is not None and evidence_weights is not None:
-            scores = self._with_evidence(scores, evidence, evidence_weights, Asked(entity, query, asks_tail))
+        spoken: dict[str, Spoken] = {}
+        if evidence_weights is not None:
+            spoken = self.graph_evidence(found).of_question(Asked(entity, query, asks_tail), evidence_weights)
+            known = len(self.entities)
+            scores = answer_scores(torch.from_numpy(scores), known, evidence_weights, spoken).numpy()
         if not new_answers:
             scores[len(self.entities) :] = np.nan
         if entity >= len(self.entities):
@@ -350,9 +352,7 @@ class Model:
         marked = np.isin(order, stated)
         is_new = order >= len(self.entities)
         labels = found.entities.select(order)
-        links: list[LinkReason | None] = [None] * len(order)
-        if evidence is not None and evidence_weights is not None:
-            links = _link_reasons(found, evidence, evidence_weights, Asked(entity, query, asks_tail), order)
+        links = _link_reasons(found, spoken, order)
         answers = [
             Answer(label, float(scores[place]), rank, bool(known), bool(new), link)
             for rank, (label, place, known, new, link) in enumerate(
@@ -461,16 +461,6 @@ class Model:
             gaps.append(geometry.gap(point, geometry.project(vectors, moved)))
         return torch.cat(gaps).double().cpu().numpy()
 
-    def _with_evidence(
-        self, scores: FloatArray, evidence: GraphEvidence, weights: RankingWeights, asked: Asked
-    ) -> FloatArray:
-        """-D of all entities as answers to one query, joined with what the graph says."""
-
-        def spoken(name: str, _: torch.device) -> Tensor:
-            return evidence[name].of_question(asked).row(len(scores))
-
-        return combined_scores([torch.from_numpy(scores)[None]], len(self.entities), weights, spoken)[0].numpy()
-
     def _stated_answers(self, given: Given, entity: int, relation: int, asks_tail: bool) -> IntArray:
         """The answers that training and given triples state."""
         near, far = (0, 2) if asks_tail else (2, 0)
@@ -507,9 +497,7 @@ class Model:
         return sorted(reasons, key=lambda reason: -reason.weight)
 
 
-def _link_reasons(
-    given: Given, evidence: GraphEvidence, weights: RankingWeights, asked: Asked, answers: IntArray
-) -> list[LinkReason | None]:
+def _link_reasons(given: Given, spoken: dict[str, Spoken], answers: IntArray) -> list[LinkReason | None]:
     """The link that speaks most for each answer to one query."""
     return [
         None
@@ -520,7 +508,7 @@ def _link_reasons(
             why.strength,
             None if why.other == answer else given.entities.label(why.other),
         )
-        for answer, why in zip(answers.tolist(), evidence.why(asked, answers, weights), strict=True)
+        for answer, why in zip(answers.tolist(), reasons(spoken, answers), strict=True)
     ]
 
 
