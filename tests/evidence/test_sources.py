@@ -16,7 +16,7 @@ import ookg
 from ookg.errors import InputError
 from ookg.evidence import registry
 from ookg.evidence.claims import ClaimEvidence
-from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
+from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights, answer_scores
 from ookg.evidence.registry import SOURCES, register
 from ookg.evidence.source import Asked, Source, Spoken
 from ookg.extension.questions import AnswerOptions

@@ -21,7 +21,7 @@ from torch import Tensor
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple, add_counts, link_code, summed
 from ookg.graph.layers import Layers
-from ookg.graph.linked import LinkRows, link_counts, link_rows
+from ookg.graph.linked import link_counts, link_rows
 from ookg.graph.statistics import counted_together, pair_keys, pairs_gained
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
@@ -180,11 +180,11 @@ class Links(Source):
         link, other = self.graph.links_of(asked.entity)
         sure = self.confidence(link, asked.code)
         speaks = np.flatnonzero(sure)
+        speaks = speaks[np.argsort(other[speaks], kind="stable")]
         link, other, sure = link[speaks], other[speaks], sure[speaks]
-        entities, place = np.unique(other, return_inverse=True) if len(other) else (other, other)
-        best = np.zeros(len(entities))
-        np.maximum.at(best, place.ravel(), sure)
-        return _SpokenLinks(entities, best, LinkRows(np.zeros_like(link), link, other), sure)
+        first = np.flatnonzero(np.diff(other, prepend=-1))  # of the links to each entity
+        best = np.maximum.reduceat(sure, first) if len(first) else sure
+        return _SpokenLinks(other[first], best, link, other, sure)
 
     def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
         """(queries, answers) the evidence for each of the first entities as the answer."""
@@ -209,19 +209,20 @@ class Links(Source):
 
 @dataclass(frozen=True)
 class _SpokenLinks(Spoken):
-    """rows: the links that speak for something; sure: (links,) their confidence"""
+    """link, other, sure: the links that speak for the entities, sorted by these, and their confidence"""
 
-    rows: LinkRows
+    link: IntArray
+    other: IntArray
     sure: FloatArray
 
     def why(self, answers: IntArray) -> list[Why | None]:
         """The direct link that speaks most for each answer; of equals the first."""
-        best: dict[int, Why] = {}
-        for place in np.flatnonzero(np.isin(self.rows.other, answers)).tolist() if len(self.sure) else ():
-            entity, sure = int(self.rows.other[place]), float(self.sure[place])
-            if entity not in best or sure > best[entity].strength:
-                best[entity] = Why(int(self.rows.link[place]), entity, sure)
-        return [best.get(answer) for answer in answers.tolist()]
+        start, stop = np.searchsorted(self.other, answers), np.searchsorted(self.other, answers, side="right")
+        found: list[Why | None] = [None] * len(answers)
+        for number in np.flatnonzero(start < stop).tolist():
+            best = int(start[number]) + int(np.argmax(self.sure[start[number] : stop[number]]))
+            found[number] = Why(int(self.link[best]), int(self.other[best]), float(self.sure[best]))
+        return found
 
 
 def _pairs_changed(others: GrownGraph, triple: Triple, sign: int) -> dict[int, int]:

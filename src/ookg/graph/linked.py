@@ -36,8 +36,8 @@ def link_rows(graph: GrownGraph, entities: IntArray) -> LinkRows:
         return links
     given = [
         (place, code, other)
-        for place, entity in enumerate(entities.tolist())
-        for code, other in graph.sides.get(entity, ())
+        for place in _with_given(graph, entities)
+        for code, other in graph.sides[int(entities[place])]
     ]
     more = np.array(given, dtype=np.int64).reshape(-1, 3).T
     return LinkRows(*(np.concatenate(parts) for parts in zip((owner, links.link, links.other), more, strict=True)))
@@ -49,8 +49,8 @@ def link_counts(graph: GrownGraph, entities: IntArray) -> IntArray:
     place = np.where(known, entities, 0)
     offsets = graph.index.offsets
     counts = np.where(known, offsets[place + 1] - offsets[place], 0)
-    if graph.sides:
-        counts = counts + np.array([len(graph.sides.get(entity, ())) for entity in entities.tolist()], dtype=np.int64)
+    for place in _with_given(graph, entities):
+        counts[place] += len(graph.sides[int(entities[place])])
     return counts
 
 
@@ -77,6 +77,14 @@ def graph_alone(triples: IntArray, num_relations: int, index: GraphIndex | None 
     if index is None:
         index = GraphIndex.of(triples, 1 + int(triples[:, [0, 2]].max(initial=0)), num_relations)
     return GrownGraph(index, GraphStatistics.count(np.empty((0, 3), dtype=np.int64), 0, 0))
+
+
+def _with_given(graph: GrownGraph, entities: IntArray) -> list[int]:
+    """The places of the entities that given triples have."""
+    sides = graph.sides
+    if len(sides) < len(entities):
+        return np.flatnonzero(np.isin(entities, np.fromiter(sides, dtype=np.int64, count=len(sides)))).tolist()
+    return [place for place, entity in enumerate(entities.tolist()) if entity in sides]
 
 
 def _codes(index: GraphIndex, rows: IntArray) -> IntArray:
