@@ -46,9 +46,8 @@ def link_rows(graph: GrownGraph, entities: IntArray) -> LinkRows:
 def link_counts(graph: GrownGraph, entities: IntArray) -> IntArray:
     """(entities,) how many links each of them has."""
     known = (entities >= 0) & (entities < graph.index.num_entities)
-    place = np.where(known, entities, 0)
-    offsets = graph.index.offsets
-    counts = np.where(known, offsets[place + 1] - offsets[place], 0)
+    row, offsets = np.where(known, entities, 0), graph.index.offsets
+    counts = np.where(known, offsets[row + 1] - offsets[row], 0)
     for place in _with_given(graph, entities):
         counts[place] += len(graph.sides[int(entities[place])])
     return counts
