@@ -34,14 +34,14 @@ def test_triton_steps_equal_reference_steps(interpreted: Callable[[str], str]) -
 
 @pytest.mark.parametrize("model", ["transh", "transr"])
 def test_what_has_no_kernel_is_refused(model: str) -> None:
-    from ookg.kernels.gpu import gap_kind
+    from ookg.kernels.gpu_step import gap_kind
 
     with pytest.raises(ValueError, match=f"{model} has no kernel"):
         gap_kind(TrainingSettings(model=model).geometry)
 
 
 def compare(values: dict[str, object]) -> None:
-    from ookg.kernels.gpu import TritonStep
+    from ookg.training.gpu_step import TritonStep
 
     settings = TrainingSettings(dim=5, batch=6, negatives=5, margin=3.0, lr=0.05, steps=6, lr_drops=(0.5,)).changed(
         values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,6 @@ from ookg.kernels.threads import run_tasks
 from ookg.models import Geometry
 from ookg.types import Array
 
-if TYPE_CHECKING:
-    from ookg.newcomers.support import Support
-
-
 GROUPS = 256  # groups a task
 AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on
 
@@ -22,7 +18,7 @@ AHEAD = 6  # rows between the one that is asked for from memory and the one that
 def weighted_candidates(
     geometry: Geometry,
     tables: tuple[Array, Array],
-    support: Support,
+    links: tuple[Array, Array, Array],
     rows: Array,
     place: Array,
     weights: Array,
@@ -31,6 +27,7 @@ def weighted_candidates(
     """Σ w · candidate over the rows of each group, (num_groups, entity_width); 0 for a group without rows.
 
     tables: the entities' and the relations' vectors, C-contiguous; the entities' may be a memory-mapped file
+    links: known neighbour, relation, and whether the newcomer is the head, by row of the support
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,) as they are, not normalised here
     """
     entities, relations = tables
@@ -46,7 +43,7 @@ def weighted_candidates(
         len(rows) * geometry.entity_width,
         np.asarray(entities),
         turns,
-        (support.neighbor, support.relation, support.is_head),
+        links,
         rows,
         weights,
         offsets,

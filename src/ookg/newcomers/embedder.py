@@ -232,7 +232,9 @@ def _fastest_reduction(embedding: Embedding) -> Reduction:
         embedding: Embedding, support: Support, rows: IntArray, place: IntArray, weights: FloatArray, size: int
     ) -> Tensor:
         tables = embedding.entities.numpy(), embedding.relations.numpy()
-        return torch.from_numpy(weighted_candidates(embedding.geometry, tables, support, rows, place, weights, size))
+        return torch.from_numpy(
+            weighted_candidates(embedding.geometry, tables, support.links, rows, place, weights, size)
+        )
 
     return sums
 

@@ -28,12 +28,12 @@ from torch.nn.functional import logsigmoid
 
 from ookg.errors import InputError, unknown_name
 from ookg.kernels import randomness
+from ookg.kernels.adam import adam_update
 from ookg.kernels.threads import one_torch_thread
 from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.support import Support
 from ookg.system.progress import Reporter
-from ookg.training.reference_step import adam_update
 from ookg.types import BoolArray, IntArray
 
 ROWS, NEGATIVES = 4, 5  # the purposes of this module's random streams
@@ -394,10 +394,10 @@ def fastest_refinement(embedding: Embedding, problem: Problem, start: Tensor, se
         return ReferenceRefinement(embedding, problem, start, settings)
     try:
         if embedding.entities.is_cuda:
-            from ookg.kernels.gpu_refinement import TritonRefinement
+            from ookg.newcomers.gpu_refinement import TritonRefinement
 
             return TritonRefinement(embedding, problem, start, settings)
-        from ookg.kernels.cpu_refinement import NumbaRefinement
+        from ookg.newcomers.cpu_refinement import NumbaRefinement
 
         return NumbaRefinement(embedding, problem, start, settings)
     except ImportError:

@@ -21,11 +21,11 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ookg.kernels import randomness
+from ookg.kernels.adam import adam_update
 from ookg.kernels.threads import one_torch_thread
 from ookg.models import Geometry, RotatE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import Clock, RefineSettings
-from ookg.training.reference_step import adam_update
 from ookg.types import IntArray
 
 RELATION_PAIRS, RELATION_NEGATIVES = 6, 7  # the purposes of this module's random streams

@@ -1,7 +1,4 @@
-"""Fast paths for the CPU, compiled by Numba: a training step, ranking, vectors for new entities in bulk.
-
-Importing this module needs `numba`. Each function equals a slower one written with PyTorch, which is its specification.
-"""
+"""A training step on the CPU, by the kernels of `ookg.kernels.cpu_step`. Importing this module needs `numba`."""
 
 from __future__ import annotations
 
@@ -15,18 +12,14 @@ from torch import Tensor
 
 from ookg.kernels import cpu_step as compute
 from ookg.kernels import randomness
+from ookg.kernels.adam import FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import gap_kind
-from ookg.kernels.cpu_newcomers import weighted_candidates
-from ookg.kernels.cpu_ranking import gap_to_all, rank_counts
 from ookg.kernels.cpu_step import PARTS, TASKS
 from ookg.kernels.threads import one_torch_thread, run_tasks
-from ookg.training.reference_step import FIRST_DECAY, SECOND_DECAY
 from ookg.training.sampling import NEGATIVES, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 from ookg.types import Array
-
-__all__ = ["NumbaStep", "gap_to_all", "rank_counts", "weighted_candidates"]
 
 
 class NumbaStep:

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from ookg.kernels import randomness
+from ookg.kernels.randomness import ATTEMPTS
 from ookg.training.settings import TrainingSettings
 
-# A negative that happens to be a true triple is drawn again, so many times at most. One that is still true then (almost
-# every entity is a right answer) is left out of the loss.
-ATTEMPTS = 16
 ORDER, NEGATIVES = 1, 2  # the two purposes of random streams
 
 

@@ -30,7 +30,7 @@ def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -
     on_gpu = tables.entities.is_cuda
     try:
         if on_gpu:
-            from ookg.kernels.gpu import TritonStep
+            from ookg.training.gpu_step import TritonStep
 
             return TritonStep(tables, sampler, settings), None
         from ookg.training.cpu_step import NumbaStep
