@@ -68,7 +68,7 @@ def evaluate(trainer: Trainer, dataset: EncodedDataset, graph: GraphStatistics) 
     embedding = Embedding(trainer.geometry, trainer.entity_vectors, trainer.relation_vectors)
     newcomers = find_newcomers(embedding, graph, dataset.train, dataset.given, Degree(0.1))
     newcomers = newcomers.with_room_for(dataset.num_entities - dataset.num_known)
-    scorer = TranslationScorer(newcomers_with_untrained_rows(newcomers, trainer.placeholder_vectors))
+    scorer = TranslationScorer(newcomers_with_untrained_rows(newcomers, trainer.untrained_vectors))
     valid, test = scorer.scores(dataset.valid), scorer.scores(dataset.test)
     thresholds = Thresholds.fit(valid, dataset.valid[:, 1], valid_truth, dataset.num_relations)
     on_grid = grid_thresholds(dataset, valid, valid_truth, trainer.settings.margin)[dataset.test[:, 1]]

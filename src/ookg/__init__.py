@@ -8,6 +8,8 @@ model.predict([("TENET", "directed_by", "Christopher Nolan")], head="TENET", rel
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ookg.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from ookg.datasets import load_dataset as load_dataset
     from ookg.errors import OokgError as OokgError
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from ookg.training.settings import TrainingSettings as TrainingSettings
     from ookg.training.settings import preset as preset
 
-__version__ = "0.1.0"
 
 # Where each public name lives. They are imported when first used: `import ookg` is instant, and training works on a
 # machine that lacks what only reading and writing files needs.

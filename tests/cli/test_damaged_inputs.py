@@ -207,7 +207,7 @@ def test_parquet_with_damaged_names_of_columns(place: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize(
     "option",
-    ["--placeholder-entities", "--relation-dim", "--seed", "--dim", "--columns", "--lr", "--steps", "--validate-every"],
+    ["--relation-dim", "--seed", "--dim", "--columns", "--lr", "--steps", "--validate-every"],
 )
 def test_options_of_training_beyond_all_bounds(place: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
     value = {"--columns": f"1,2,{HUGE * 200}", "--lr": "1e38"}.get(option, HUGE)
@@ -216,8 +216,8 @@ def test_options_of_training_beyond_all_bounds(place: Path, capsys: pytest.Captu
 
 
 def test_numbers_that_fit_and_are_a_mistake_all_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = ("train", "triples/graph.tsv", "--out", "m", *TRAINING, "--placeholder-entities", str(2**62))
-    assert f"placeholder_entities {2**62}; it must be at most 1,000,000,000" in refusal(capsys, *line)
+    line = ("train", "triples/graph.tsv", "--out", "m", *TRAINING, "--validate-every", str(2**62))
+    assert f"validate_every {2**62}; it must be at most 1,000,000,000,000" in refusal(capsys, *line)
 
 
 @pytest.mark.parametrize("option", ["--max-neighbors", "--neighbor-seed", "--columns", "--refine-seed"])

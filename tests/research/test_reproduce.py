@@ -30,6 +30,7 @@ from ookg.research.reproduction.methods.inverse import INV_TRANSE_AS_PUBLISHED, 
 from ookg.research.reproduction.methods.method import BOTH_TASKS
 from ookg.research.reproduction.plan import TABLES
 from ookg.research.reproduction.results import Run
+from ookg.research.reproduction.settings import PaperSettings
 from ookg.research.reproduction.tables import run_tables
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer
@@ -262,7 +263,7 @@ def test_settings_are_the_presets_but_for_what_is_listed() -> None:
         assert method.rough_seconds(dataset, on_gpu=True) == SECONDS["wn11", method.model][0]
     others = {"model": "transe", "seed": 3, "placeholder_entities": 38_194 - 36_277}
     schedule = {"lr": 1e-2, "steps": 30_000, "lr_drops": (1 / 3, 2 / 3)}
-    authors = PRESETS["wn11"].changed(others | schedule)  # all else is the preset's
+    authors = PaperSettings.of_preset("wn11").changed(others | schedule)  # all else is the preset's
     assert INV_TRANSE_AS_PUBLISHED.training(BOTH, 3) == authors
     assert authors.drop_steps == (10_000, 20_000)
     assert [authors.rate(step) for step in (9_999, 10_000, 20_000)] == pytest.approx([1e-2, 1e-3, 1e-4])

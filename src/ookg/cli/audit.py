@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.steps is not None and not arguments.retrain:
         raise InputError("--steps is for training again; add --retrain")
     if arguments.figure is not None:
-        from ookg.research.reproduction.figures import import_matplotlib
+        from ookg.system.figures import import_matplotlib
 
         import_matplotlib()
         for file in picture_files(arguments.figure):

@@ -29,7 +29,6 @@ NUMBERS: dict[str, tuple[type, str]] = {
     "seed": (int, "seed of every random draw"),
     "validate_every": (int, "steps between validations (needs --valid, or a data set)"),
     "patience": (int, "stop after so many validations without a new best, and keep the best"),
-    "placeholder_entities": (int, "reproduction only: untrained rows to draw negatives from too"),
 }
 
 

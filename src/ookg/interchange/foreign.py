@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ookg import __version__
 from ookg.errors import FileError, InputError, ModelFileError
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import TripleFormat, Triples, as_triples, read_triples
@@ -30,6 +29,7 @@ from ookg.storage.checkpoint import Checkpoint
 from ookg.system.display import counted
 from ookg.system.limits import BoundedStream, check_expansion
 from ookg.types import FloatArray, IntArray
+from ookg.version import __version__
 
 CHECKED_TRIPLES = 1000
 # What NumPy raises for an array whose header is damaged: it is parsed as Python.

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ookg import __version__
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import Triples, as_triples
@@ -37,9 +36,10 @@ from ookg.system.files import atomic_write, check_room
 from ookg.system.machine import processor
 from ookg.system.progress import Progress
 from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_device
-from ookg.training.settings import TrainingSettings
+from ookg.training.settings import RETIRED, TrainingSettings
 from ookg.training.trainer import Trainer
 from ookg.types import IntArray
+from ookg.version import __version__
 
 VALIDATION_TRIPLES = 1000
 
@@ -191,7 +191,8 @@ def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Mode
         if storage.overwrite:
             return None
         raise
-    if checkpoint.settings == settings.to_dict() and checkpoint.provenance.get("training_triples") == digest:
+    stored = {name: value for name, value in checkpoint.settings.items() if name not in RETIRED}
+    if stored == settings.to_dict() and checkpoint.provenance.get("training_triples") == digest:
         return Model(checkpoint)
     if storage.overwrite:
         return None

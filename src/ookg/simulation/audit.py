@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ookg import __version__
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.scoring.ranking import RankSummary
@@ -24,6 +23,7 @@ from ookg.simulation.trust import Calibration, Outcomes, spreads
 from ookg.storage.checkpoint import Checkpoint
 from ookg.system.display import counted
 from ookg.types import BoolArray, FloatArray
+from ookg.version import __version__
 
 TRAINED = "trained"
 # Numbers of given triples, from and to.

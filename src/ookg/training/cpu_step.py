@@ -102,7 +102,7 @@ class NumbaStep:
         They are few where the compiled code is found in Numba's cache.
         """
         start = perf_counter()
-        small = {"dim": 2, "batch": 2, "negatives": 2, "placeholder_entities": 0}
+        small = {"dim": 2, "batch": 2, "negatives": 2}
         settings = self.settings.changed(small)
         triples = torch.tensor([[0, 0, 1], [1, 0, 2]])
         step = NumbaStep(Tables.initial(3, 1, settings, "cpu"), Sampler(triples, 3, 1, settings), settings)

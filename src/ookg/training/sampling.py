@@ -39,8 +39,7 @@ class Sampler:
 
     def __init__(self, triples: Tensor, num_entities: int, num_relations: int, settings: TrainingSettings) -> None:
         self.triples, self.settings = triples, settings
-        self.num_entities = num_entities + settings.placeholder_entities
-        self.num_relations = num_relations
+        self.num_entities, self.num_relations = num_entities, num_relations
         self.batch = min(settings.batch, len(triples))
         self.batches_per_epoch = -(-len(triples) // self.batch)
         self.true_keys = self.keys(triples[:, 0], triples[:, 1], triples[:, 2]).sort().values

@@ -16,7 +16,7 @@ from ookg.training.settings import TrainingSettings
 class Tables:
     """Two tables of parameters with Adam's moments, and how many updates these moments have seen.
 
-    entities: (entities and placeholders, entity_width); relations: (relations, relation_width)
+    entities: (entities, entity_width); relations: (relations, relation_width)
     """
 
     entities: Tensor
@@ -39,9 +39,8 @@ class Tables:
         def uniform(rows: int, width: int) -> Tensor:
             return torch.empty(rows, width).uniform_(-bound, bound, generator=generator).to(device)
 
-        rows = num_entities + settings.placeholder_entities
         try:
-            entities = uniform(rows, geometry.entity_width)
+            entities = uniform(num_entities, geometry.entity_width)
             relations = uniform(num_relations, geometry.relation_width)
             if isinstance(geometry, Projected):
                 relations = geometry.initial_relations(relations)
@@ -54,7 +53,7 @@ class Tables:
                 torch.zeros_like(relations),
             )
         except RuntimeError as error:  # what PyTorch raises when it cannot allocate, on the CPU and on a GPU
-            sizes = (rows, geometry.entity_width), (num_relations, geometry.relation_width)
+            sizes = (num_entities, geometry.entity_width), (num_relations, geometry.relation_width)
             larger = max(sizes, key=lambda size: size[0] * size[1])
             raise InputError(f"no memory for tables of {larger[0]:,} × {larger[1]:,} numbers; lower --dim") from error
 
