@@ -10,7 +10,7 @@ import torch
 
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
-from ookg.evidence.claims import MOST_HIDDEN, ClaimEvidence, ClaimJudge, JudgedScorer, simulated
+from ookg.evidence.claims import ClaimEvidence, ClaimJudge, JudgedScorer
 from ookg.graph.statistics import GraphStatistics
 from ookg.models import TransE
 from ookg.models.embedding import Embedding
@@ -18,6 +18,7 @@ from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Uniform
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import TranslationScorer
+from ookg.simulation.hidden_claims import MOST_HIDDEN, hide_claims
 from ookg.types import BoolArray, FloatArray, IntArray
 
 KNOWN, NEW, TRAIN, VALID = 120, 5, 400, 60
@@ -56,7 +57,7 @@ def traceable(position: str, seed: int = 0) -> EncodedDataset:
 @pytest.mark.parametrize("position", ENDS)
 def test_simulated_entities_are_new(position: str, share: float) -> None:
     dataset = traceable(position)
-    found = simulated(dataset, share=share)
+    found = hide_claims(dataset, share=share)
     assert len(found.test) > 0
     assert len(found.aux) > 0
     assert found.train[:, [0, 2]].max() < found.num_known  # what is new is in no train triple
@@ -81,7 +82,7 @@ def test_simulated_entities_are_new(position: str, share: float) -> None:
 def test_simulated_triples_are_those_of_train_and_valid(position: str) -> None:
     dataset = traceable(position)
     assert dataset.valid_truth is not None
-    found = simulated(dataset, seed=3)
+    found = hide_claims(dataset, seed=3)
     original = {relation: (head, tail) for head, relation, tail in [*dataset.train.tolist(), *dataset.valid.tolist()]}
     old: dict[int, int] = {}
     for head, relation, tail in np.concatenate([found.train, found.valid, found.aux, found.test]).tolist():
@@ -105,7 +106,7 @@ def test_simulated_triples_are_those_of_train_and_valid(position: str) -> None:
 
 def test_a_simulation_follows_from_its_seed() -> None:
     dataset = traceable("head")
-    first, again, other = (simulated(dataset, seed) for seed in (1, 1, 2))
+    first, again, other = (hide_claims(dataset, seed) for seed in (1, 1, 2))
     for name in ("train", "valid", "aux", "test"):
         np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
     assert first.test.tolist() != other.test.tolist()
@@ -117,22 +118,22 @@ def test_both_ends_are_made_new_where_test_claims_favour_neither() -> None:
     dataset = traceable("head")
     mixed = dataset.test.copy()
     mixed[:12, 0] = 0  # the head is new in less than half of the claims, the tail in none
-    found = simulated(replace(dataset, test=mixed), share=0.1)
-    expected = simulated(traceable("both"), share=0.1)
+    found = hide_claims(replace(dataset, test=mixed), share=0.1)
+    expected = hide_claims(traceable("both"), share=0.1)
     assert found.test.tolist() == expected.test.tolist()
     assert len(found.test) > 0
 
 
 def test_a_simulation_without_claims_is_empty() -> None:
     dataset = traceable("head")
-    found = simulated(replace(dataset, valid=dataset.valid[:0], valid_truth=np.empty(0, dtype=np.bool_)))
+    found = hide_claims(replace(dataset, valid=dataset.valid[:0], valid_truth=np.empty(0, dtype=np.bool_)))
     assert (len(found.test), len(found.valid), len(found.aux)) == (0, 0, 0)
     assert found.train.tolist() == dataset.train.tolist()
 
 
 def test_claims_without_labels_cannot_be_simulated() -> None:
     with pytest.raises(InputError, match="valid has no labels"):
-        simulated(replace(traceable("head"), valid_truth=None))
+        hide_claims(replace(traceable("head"), valid_truth=None))
 
 
 def planted_claims(size: int = 600) -> tuple[FloatArray, IntArray, BoolArray]:
