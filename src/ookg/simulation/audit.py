@@ -116,6 +116,11 @@ class Audit:
             "choice": self.choice.to_dict(),
         }
 
+    def __str__(self) -> str:
+        head = f"{self.kind} audit, {counted(self.hidden, 'entity', 'entities')} hidden; best: {self.best}"
+        figures = [f"{name}: {summary}" for name, summary in self.overall.figures.items()]
+        return "\n".join([head, *figures, *self.advice])
+
 
 def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audit:
     """Hide a sample of a model's entities, make each new again from its own triples, and measure."""

@@ -110,6 +110,14 @@ class Tuning:
             "notes": self.notes,
         }
 
+    def __str__(self) -> str:
+        choice = self.choice
+        chosen = f"power {choice.power:g}" if choice.power is not None else "power not chosen"
+        if choice.refine is not None:
+            chosen += f", margin {choice.refine.margin:g}, lr {choice.refine.lr:g}, steps {choice.refine.steps:,}"
+        figures = [f"{name}: {summary}" for name, summary in self.report.items()]
+        return "\n".join([f"chosen: {chosen}; best: {choice.best}", *figures])
+
 
 def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuning:
     """Choose power, refinement and combination for a model, on its own entities made new again."""
