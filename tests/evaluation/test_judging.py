@@ -127,19 +127,20 @@ def test_a_stored_judge_says_the_same_and_trains_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = {"valid": parts["valid"], "given": parts["given"]}
-    expected = model.classify(parts["claims"], **asked, judge=True)
+    claims, valid, given = parts["claims"], parts["valid"], parts["given"]
+    expected = model.classify(claims, valid=valid, given=given, judge=True)
     assert expected.judge == fitted  # the heads of the claims are new
     model.with_judge(fitted).save(tmp_path)
     again = ookg.load(str(tmp_path))
     assert again.choice.judge == fitted
     monkeypatch.setattr("ookg.evaluation.judging.train_again", no_training)
-    found = again.classify(parts["claims"], **asked, judge=True)
+    found = again.classify(claims, valid=valid, given=given, judge=True)
     assert (found.claims, found.accuracy, found.notes) == (expected.claims, expected.accuracy, expected.notes)
-    assert scores(ookg.judge(again, parts["claims"], **asked)) == scores(expected)
-    assert scores(model.classify(parts["claims"], **asked, judge=fitted)) == scores(expected)
-    turned = [(tail, relation, head, label) for head, relation, tail, label in parts["claims"]]
-    assert any("a new head, and not on such" in note for note in again.classify(turned, **asked, judge=True).notes)
+    assert scores(ookg.judge(again, claims, valid=valid, given=given)) == scores(expected)
+    assert scores(model.classify(claims, valid=valid, given=given, judge=fitted)) == scores(expected)
+    turned = [(tail, relation, head, label) for head, relation, tail, label in claims]
+    notes = again.classify(turned, valid=valid, given=given, judge=True).notes
+    assert any("a new head, and not on such" in note for note in notes)
 
 
 def test_a_judge_is_fitted_for_both_ends_if_nothing_else_is_said(
@@ -192,10 +193,10 @@ def test_a_damaged_judge_is_refused(fitted: FittedJudge, change: dict[str, objec
 
 
 def test_numbers_of_a_judge_are_finite_and_few(fitted: FittedJudge) -> None:
-    for name in ("centre", "shared"):
-        row = getattr(fitted, name)
-        with pytest.raises(InputError, match=f"{name} of a judge must be {len(row)} finite numbers; fit the judge"):
-            replace(fitted, **{name: (float("nan"), *row[1:])})
+    with pytest.raises(InputError, match=f"centre of a judge must be {len(fitted.centre)} finite numbers; fit the"):
+        replace(fitted, centre=(float("nan"), *fitted.centre[1:]))
+    with pytest.raises(InputError, match=f"shared of a judge must be {len(fitted.shared)} finite numbers; fit the"):
+        replace(fitted, shared=(float("inf"), *fitted.shared[1:]))
     with pytest.raises(InputError, match="scale of a judge has 0"):
         replace(fitted, scale=(0.0, *fitted.scale[1:]))
     many = {f"r{number}": fitted.shared for number in range(MOST_NUMBERS // len(fitted.shared) + 1)}

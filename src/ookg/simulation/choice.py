@@ -47,14 +47,14 @@ class NewcomerChoice:
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
         judge = {} if self.judge is None else {"judge": self.judge.to_dict()}
-        return judge | {
+        return {
             "power": self.power,
             "refine": None if self.refine is None else self.refine.to_dict(),
             "best": self.best,
             "ranking": {name: weights.to_dict() for name, weights in self.ranking.items()},
             "calibration": {name: found.to_dict() for name, found in self.calibration.items()},
             "simulation": self.simulation,
-        }
+        } | judge
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NewcomerChoice:
