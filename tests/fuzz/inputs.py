@@ -22,6 +22,7 @@ from ookg.model.train import _digest
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration, Expectation
 from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
 from ookg.training.loop import TrainingRun
@@ -219,6 +220,7 @@ def _write_model(folder: Path, graph: Triples, model: str) -> None:
         ranking={"refined": RankingWeights()},
         calibration={"closed form": Calibration(expectation, expectation, 5, 2.0, 7)},
         simulation={"seed": 0},
+        judge=FittedJudge(("x", "y"), (0.0, 0.5), (1.0, 2.0), (0.1, 0.2, 0.3), {}, "head", "0" * 64, {"claims": 4}),
     )
     statistics = GraphStatistics.count(graph.ids, *sizes)
     provenance = {"ookg": "0.1.0", "training_triples": "0" * 16, "step": 4, "validations": [[2, 0.5]], "seconds": 1.0}

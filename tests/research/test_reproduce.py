@@ -20,10 +20,11 @@ from ookg.cli import main
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
+from ookg.evaluation import measuring
+from ookg.evaluation.measuring import figures_of
 from ookg.research.baselines import published_settings
-from ookg.research.reproduction import Places, Selection, efficiency, measuring, reproduce
+from ookg.research.reproduction import Places, Selection, efficiency, reproduce
 from ookg.research.reproduction.cache import ModelCache, TrainedModel
-from ookg.research.reproduction.measuring import figures_of
 from ookg.research.reproduction.methods import INV_ROTATE, INV_TRANSE, METHODS, Context, Method, Variant
 from ookg.research.reproduction.methods.baseline import BASELINE_METHODS
 from ookg.research.reproduction.methods.inverse import INV_TRANSE_AS_PUBLISHED, SECONDS

@@ -23,7 +23,8 @@ from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.audit import TRAINED, Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice
-from ookg.simulation.contenders import Contenders, Setup, starting_refinement
+from ookg.simulation.contenders import Contenders, Setup
+from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
@@ -63,7 +64,7 @@ def trained() -> Model:
 @pytest.fixture(scope="module")
 def checkpoint(trained: Model) -> Checkpoint:
     """The model with settings that make its refinement quick."""
-    refine = starting_refinement(trained.checkpoint).changed(FEW)
+    refine = NewcomerDefaults.of(trained.checkpoint).refine.changed(FEW)
     return replace(trained.checkpoint, newcomers=NewcomerChoice(refine=refine))
 
 
@@ -274,7 +275,7 @@ def test_a_choice_is_stored_without_touching_the_vectors(trained: Model, tuned: 
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.glob("data-*/*")} == data
     found = load_checkpoint(tmp_path)
     assert found.newcomers == tuned.choice
-    assert starting_refinement(found) == tuned.choice.refine
+    assert NewcomerDefaults.of(found).refine == tuned.choice.refine
     assert torch.equal(found.embedding.entities, trained.entity_vectors)
     Model(found).save(tmp_path)  # and it stays with the model when that is saved
     assert load_checkpoint(tmp_path).newcomers == tuned.choice
@@ -353,7 +354,7 @@ def test_a_model_without_triples_or_settings_is_refused(checkpoint: Checkpoint) 
     with pytest.raises(InputError, match="imported, and how it was trained is not known"):
         simulate(foreign, HIDING, Retraining())
     assert simulate(foreign, HIDING).hidden.num_hidden == 24
-    unknown = starting_refinement(replace(checkpoint, settings={}, newcomers=None))
+    unknown = NewcomerDefaults.of(replace(checkpoint, settings={}, newcomers=None)).refine
     assert 0 < unknown.margin < 100
 
 

@@ -209,6 +209,10 @@ class RankSummary:
         hits = [float((ranks <= k).mean() * 100) for k in (1, 3, 10)]
         return cls(len(ranks), float((1 / ranks).mean()), float(ranks.mean()), *hits)
 
+    def __str__(self) -> str:
+        hits = f"Hits@1 {self.hits_at_1:.1f} %, Hits@3 {self.hits_at_3:.1f} %, Hits@10 {self.hits_at_10:.1f} %"
+        return f"MRR {self.mrr:.3f}, {hits}, mean rank {self.mean_rank:.1f} of {self.queries:,} queries"
+
     def to_dict(self) -> dict[str, Any]:
         """The figures by the names of the command line."""
         return {
