@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         for file in draw_audit(found, arguments.figure):
             note(f"{file}: written")
     if arguments.save:
-        save_newcomer_choice(found.choice, arguments.model, checkpoint)
+        save_newcomer_choice(found.choice.to_dict(), arguments.model, checkpoint)
         note(f"{arguments.model}: what to expect of a new entity is stored")
     print_notes(found.notes)
     if arguments.json:

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_damage(arguments.model)
     found = tune(checkpoint, settings)
     if arguments.save:
-        save_newcomer_choice(found.choice, arguments.model, checkpoint)
+        save_newcomer_choice(found.choice.to_dict(), arguments.model, checkpoint)
         note(f"{arguments.model}: the choice is stored")
     print_notes(found.notes)
     if arguments.json:

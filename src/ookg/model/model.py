@@ -37,7 +37,7 @@ from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.scoring.queries import Queries
 from ookg.scoring.thresholds import Thresholds
-from ookg.simulation.choice import Method
+from ookg.simulation.choice import Method, stored_choice
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from ookg.system.display import counted
@@ -83,6 +83,7 @@ class Model:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
+        self.newcomer_choice = stored_choice(checkpoint)
         self._known_evidence: dict[int, GraphEvidence] = {}  # of the training triples, by number of relations
 
     @classmethod
@@ -127,7 +128,7 @@ class Model:
     @cached_property
     def index(self) -> GraphIndex:
         """The training triples by entity, sorted once."""
-        return GraphIndex.of(self.checkpoint.triples, len(self.entities), len(self.relations))
+        return self.checkpoint.index
 
     @cached_property
     def statistics(self) -> GraphStatistics:
@@ -169,7 +170,7 @@ class Model:
         """
         if self.checkpoint.statistics is None:
             return Uniform()
-        chosen = self.checkpoint.newcomers
+        chosen = self.newcomer_choice
         if isinstance(weights, Correlation) and chosen is not None and chosen.power is not None:
             return Correlation(chosen.power)
         return weights
@@ -208,7 +209,7 @@ class Model:
             raise InputError(f"refine is for TransE and RotatE, and this is {name}; leave it out")
         if isinstance(refine, RefineSettings):
             return refine
-        chosen = self.checkpoint.newcomers
+        chosen = self.newcomer_choice
         if chosen is not None and chosen.refine is not None:
             return chosen.refine
         return default_refinement(self.checkpoint.embedding, self.checkpoint.settings.get("margin"))
@@ -222,7 +223,7 @@ class Model:
             raise InputError(f"{problem}; import it with --triples, or leave combine out")
         if isinstance(combine, RankingWeights):
             return combine
-        chosen = self.checkpoint.newcomers
+        chosen = self.newcomer_choice
         tuned = None if chosen is None else chosen.ranking.get("refined" if refined else "closed form")
         return tuned or (RankingWeights() if refined else CLOSED_FORM_WEIGHTS)
 
@@ -234,7 +235,7 @@ class Model:
         """
         if not refine or self.checkpoint.statistics is None:
             return False
-        chosen = self.checkpoint.newcomers
+        chosen = self.newcomer_choice
         if chosen is not None and chosen.best is not None:
             return chosen.best == "combined"
         return self._evidence_of_training(len(self.relations)).links.redundancy >= REDUNDANT_SHARE
@@ -244,7 +245,7 @@ class Model:
         method: Method = "combined" if combine else "refined" if refine else "closed form"
         can_refine = not isinstance(self.checkpoint.embedding.geometry, Projected)
         was_tried = refine or not combine or not can_refine  # "combined" was calibrated with fitted vectors
-        calibrations = {} if self.checkpoint.newcomers is None else self.checkpoint.newcomers.calibration
+        calibrations = {} if self.newcomer_choice is None else self.newcomer_choice.calibration
         return trust_table(newcomers, calibrations.get(method) if was_tried else None, which)
 
     def graph_evidence(self, given: Given) -> GraphEvidence:

@@ -15,7 +15,7 @@ from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
-from ookg.simulation.choice import METHODS, Method, NewcomerChoice
+from ookg.simulation.choice import METHODS, Method, NewcomerChoice, stored_choice
 from ookg.simulation.contenders import Setup, can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -132,7 +132,7 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     calibration = calibrations(simulation, ranks, settings.hiding.seed)
     if _leaves_out_refining(simulation, settings):
         del calibration["combined"]  # it would be taken for that of fitted vectors
-    made = provenance(simulation, settings.hiding, settings.retraining)
+    made, stored = provenance(simulation, settings.hiding, settings.retraining), stored_choice(checkpoint)
     how = {"calibration": made | {"methods": list(calibration)}}
     return Audit(
         kind="retrained" if simulation.is_exact else "quick",
@@ -143,9 +143,9 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
         by_relation=by_relation,
         fewer=fewer,
         advice=_advice(overall, by_triples, fewer, best, is_exact=simulation.is_exact),
-        notes=_notes(simulation, settings, checkpoint.newcomers),
+        notes=_notes(simulation, settings, stored),
         calibration=calibration,
-        choice=(checkpoint.newcomers or NewcomerChoice()).calibrated(calibration, how),
+        choice=(stored or NewcomerChoice()).calibrated(calibration, how),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ookg.errors import InputError
@@ -10,6 +11,7 @@ from ookg.evidence.combined import RankingWeights
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.trust import Calibration
+from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcomers
 
 # What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; and, always the same
 # under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted
@@ -76,6 +78,25 @@ class NewcomerChoice:
             calibration={name: Calibration.from_dict(found) for name, found in calibration.items()},
             simulation=simulation,
         )
+
+
+def stored_choice(checkpoint: Checkpoint) -> NewcomerChoice | None:
+    """What is stored with a model, or None; values that cannot be used are refused."""
+    return _parsed(checkpoint.newcomers, checkpoint.directory)
+
+
+def check_stored_choice(directory: str | Path) -> None:
+    """Refuse settings for new entities in a model directory that cannot be used."""
+    _parsed(stored_newcomers(directory), Path(directory))
+
+
+def _parsed(values: dict[str, Any] | None, directory: Path | None) -> NewcomerChoice | None:
+    if values is None:
+        return None
+    try:
+        return NewcomerChoice.from_dict(values)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise damaged_newcomers(directory, str(error).split(";")[0]) from error
 
 
 def _by_method(values: dict[str, Any], name: str) -> dict[Method, dict[str, Any]]:

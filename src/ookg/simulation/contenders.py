@@ -22,7 +22,7 @@ from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
-from ookg.simulation.choice import Method, NewcomerChoice
+from ookg.simulation.choice import Method, NewcomerChoice, stored_choice
 from ookg.simulation.simulated import Simulation
 from ookg.system.progress import Progress, Reporter
 from ookg.types import FloatArray, IntArray
@@ -47,14 +47,15 @@ def can_refine(embedding: Embedding) -> bool:
 
 def starting_refinement(checkpoint: Checkpoint) -> RefineSettings:
     """How the model's new vectors are fitted as it stands: as stored with it, or at the scale of its vectors."""
-    if checkpoint.newcomers is not None and checkpoint.newcomers.refine is not None:
-        return checkpoint.newcomers.refine
+    stored = stored_choice(checkpoint)
+    if stored is not None and stored.refine is not None:
+        return stored.refine
     return default_refinement(checkpoint.embedding, checkpoint.settings.get("margin"))
 
 
 def starting_ranking(checkpoint: Checkpoint) -> dict[Method, RankingWeights]:
     """The weights of the combination as the model stands, by the vectors combined: stored with it, or the defaults."""
-    stored = checkpoint.newcomers or NewcomerChoice()
+    stored = stored_choice(checkpoint) or NewcomerChoice()
     return DEFAULT_RANKING | stored.ranking
 
 
@@ -135,7 +136,7 @@ class Setup:
     @classmethod
     def of(cls, checkpoint: Checkpoint, *, refine: bool = True) -> Setup:
         """What is stored with a model, and the defaults where nothing is; vectors that cannot be refined are not."""
-        stored = checkpoint.newcomers or NewcomerChoice()
+        stored = stored_choice(checkpoint) or NewcomerChoice()
         is_fitted = refine and can_refine(checkpoint.embedding)
         kind: Method = "refined" if is_fitted else "closed form"
         return cls(
