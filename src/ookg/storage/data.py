@@ -120,10 +120,10 @@ class StoredGraph(KnownGraph):
         offsets, link, other, self._degree = (
             _whole_numbers(arrays, name) for name in ("offsets", "link", "other", "degree")
         )
-        if not len(offsets) == len(self._degree) + 1 == num_entities + 1 or len(link) != len(other):
-            raise ValueError(
-                f"an index of {len(offsets) - 1} entities instead of {num_entities}, or of unequal columns"
-            )
+        if not len(offsets) == len(self._degree) + 1 == num_entities + 1:
+            raise ValueError(f"an index of {len(offsets) - 1} entities instead of {num_entities}")
+        if len(link) != len(other):
+            raise ValueError(f"an index of {len(link)} links to {len(other)} entities")
         if int(offsets[0]) != 0 or int(offsets[-1]) != len(link):
             raise ValueError(f"an index of {offsets[-1]} rows that has {len(link)}")
         self.index = GraphIndex(offsets.astype(np.int64, copy=False), link, other, num_relations, str(folder / INDEX))
