@@ -132,6 +132,18 @@ def test_a_model_of_version_1_without_triples(model: Model, tmp_path: Path) -> N
     assert opened.entities == part.entities
 
 
+def read_as_a_question_does(model: Model, entity: int) -> None:
+    extended = model.extend([("x", "r0", model.entities.label(entity))])
+    question = {"head": model.entities.label(entity), "relation": "r0"}
+    extended.predict(**question, options=AnswerOptions(combine=True))
+
+
+def read_many_rows(model: Model, entity: int) -> None:
+    rows, _ = model.index.rows_of(np.array([entity]))
+    model.index.links(rows)
+    model.index.others(rows)
+
+
 @pytest.mark.usefixtures("no_check")
 @pytest.mark.parametrize("value", [-(1 << 31), -1, 1 << 30])
 @pytest.mark.parametrize("array", ["offsets", "link", "other"])
@@ -140,15 +152,11 @@ def test_a_damaged_index_is_named_where_it_is_read(model: Model, tmp_path: Path,
     entity = 1
     place = entity if array == "offsets" else int(model.index.offsets[entity])
     change(tmp_path, "index", array, place, value)
-    opened = Model.load(tmp_path).extend(GIVEN[1:])  # e1 is not read
-    with pytest.raises(ModelFileError, match=r"index\.safetensors: damaged model file \(.*; the model is damaged"):
-        opened.add(GIVEN[:1])
-        opened.predict(head="e1", relation="r0", options=AnswerOptions(combine=True))
-    index = Model.load(tmp_path).index
-    with pytest.raises(ModelFileError, match="damaged model file"):
-        rows, _ = index.rows_of(np.array([entity]))
-        index.links(rows)
-        index.others(rows)
+    opened = Model.load(tmp_path)
+    opened.extend(GIVEN[1:2])  # which does not read what is damaged
+    for read in (read_as_a_question_does, read_many_rows):
+        with pytest.raises(ModelFileError, match=r"index\.safetensors: damaged model file \(.*; the model is damaged"):
+            read(opened, entity)
 
 
 @pytest.mark.usefixtures("no_check")
