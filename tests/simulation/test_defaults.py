@@ -47,6 +47,6 @@ def test_and_the_defaults_where_nothing_is(model: ookg.Model) -> None:
 
 
 def test_without_training_triples_weights_are_uniform(model: ookg.Model) -> None:
-    bare = NewcomerDefaults.of(replace(model.checkpoint, triples=model.checkpoint.triples[:0], statistics=None))
+    bare = NewcomerDefaults.of(replace(model.checkpoint, graph=None))
     assert bare.weights(Correlation()) == Uniform()
     assert not bare.combines(True, lambda: 1.0)

@@ -175,8 +175,8 @@ def test_one_training_at_a_time_in_a_directory(graph: Triples, tmp_path: Path, m
         assert not holds_model(tmp_path)
     model.save(tmp_path)
     with held(tmp_path), pytest.raises(InputError, match="another training or tool is writing here"):
-        save_newcomer_choice(NewcomerChoice(), tmp_path, model.checkpoint)
-    save_newcomer_choice(NewcomerChoice(power=2.0), tmp_path, model.checkpoint)
+        save_newcomer_choice(NewcomerChoice().to_dict(), tmp_path, model.checkpoint)
+    save_newcomer_choice(NewcomerChoice(power=2.0).to_dict(), tmp_path, model.checkpoint)
     # What came into being before the directory was held is not replaced, and a finished run is taken.
     with pytest.raises(InputError, match="holds a model"), Storage(tmp_path).held():
         pass

@@ -73,6 +73,8 @@ class Model:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
+        # How new entities are treated if nothing else is said; stored values that cannot be used are refused here.
+        self.defaults = NewcomerDefaults.of(checkpoint)
         self._known_evidence: dict[int, GraphEvidence] = {}  # of the training triples, by number of relations
 
     @classmethod
@@ -86,12 +88,7 @@ class Model:
 
     def save_choice(self, directory: str | Path) -> None:
         """Store only what is chosen for new entities with this same model in a directory; its vectors stay."""
-        save_newcomer_choice(self.choice, directory, self.checkpoint)
-
-    @cached_property
-    def defaults(self) -> NewcomerDefaults:
-        """How new entities are treated if nothing else is said: as stored with the model, else by default."""
-        return NewcomerDefaults.of(self.checkpoint)
+        save_newcomer_choice(self.choice.to_dict(), directory, self.checkpoint)
 
     @property
     def choice(self) -> NewcomerChoice:
@@ -100,7 +97,7 @@ class Model:
 
     def with_choice(self, choice: NewcomerChoice) -> Model:
         """This model with another choice for new entities, such as `tune(...).choice`; `save` keeps it."""
-        return Model(replace(self.checkpoint, newcomers=choice))
+        return Model(replace(self.checkpoint, newcomers=choice.to_dict()))
 
     def with_judge(self, judge: FittedJudge | None) -> Model:
         """This model with a judge that learned with it; `save` keeps it, `classify(..., judge=True)` uses it."""
@@ -182,7 +179,7 @@ class Model:
     @cached_property
     def index(self) -> GraphIndex:
         """The training triples by entity, sorted once."""
-        return GraphIndex.of(self.checkpoint.triples, len(self.entities), len(self.relations))
+        return self.checkpoint.index
 
     @cached_property
     def statistics(self) -> GraphStatistics:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
@@ -142,7 +142,8 @@ def _model_bytes(triples: Triples, trainer: Trainer) -> int:
     """About as many bytes as the model will take on disk."""
     labels: int = triples.entities.labels.nbytes + triples.relations.labels.nbytes
     tables = trainer.tables.entities[: trainer.num_entities].nbytes + trainer.tables.relations.nbytes
-    return tables + labels + 4 * triples.ids.size
+    index = 16 * len(triples.ids) + 20 * len(triples.entities)
+    return tables + labels + index + 4 * triples.ids.size
 
 
 def _not_stored(problem: str, run: TrainingRun, model: Model) -> ModelNotStored:
@@ -208,7 +209,6 @@ def _checkpoint(
     seconds: float,
     device: torch.device,
 ) -> Checkpoint:
-    sizes = len(triples.entities), len(triples.relations)
     provenance: dict[str, Any] = {
         "ookg": __version__,
         "torch": torch.__version__,
@@ -225,8 +225,7 @@ def _checkpoint(
         Embedding(settings.geometry, tables.entity_vectors.cpu(), tables.relation_vectors.cpu()),
         triples.entities,
         triples.relations,
-        triples.ids,
-        GraphStatistics.count(triples.ids, *sizes),
+        KnownGraph(triples.ids, len(triples.entities), len(triples.relations)),
         settings.to_dict(),
         provenance,
     )

@@ -14,9 +14,9 @@ from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
-from ookg.simulation.choice import METHODS, Method, NewcomerChoice
+from ookg.simulation.choice import METHODS, Method, NewcomerChoice, stored_choice
 from ookg.simulation.contenders import Setup
-from ookg.simulation.defaults import can_refine, stored_choice
+from ookg.simulation.defaults import can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
@@ -138,7 +138,7 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     calibration = calibrations(simulation, ranks, settings.hiding.seed)
     if _leaves_out_refining(simulation, settings):
         del calibration["combined"]  # it would be taken for that of fitted vectors
-    made = provenance(simulation, settings.hiding, settings.retraining)
+    made, stored = provenance(simulation, settings.hiding, settings.retraining), stored_choice(checkpoint)
     how = {"calibration": made | {"methods": list(calibration)}}
     return Audit(
         kind="retrained" if simulation.is_exact else "quick",
@@ -149,9 +149,9 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
         by_relation=by_relation,
         fewer=fewer,
         advice=_advice(overall, by_triples, fewer, best, is_exact=simulation.is_exact),
-        notes=_notes(simulation, settings, stored_choice(checkpoint)),
+        notes=_notes(simulation, settings, stored),
         calibration=calibration,
-        choice=stored_choice(checkpoint).calibrated(calibration, how),
+        choice=stored.calibrated(calibration, how),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ookg.errors import InputError
@@ -11,6 +12,7 @@ from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration
+from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcomers
 
 # What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; and, always the same
 # under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted
@@ -84,6 +86,28 @@ class NewcomerChoice:
             simulation=simulation,
             judge=None if judge is None else FittedJudge.from_dict(judge),
         )
+
+
+def stored_choice(checkpoint: Checkpoint) -> NewcomerChoice:
+    """What is stored with a model for new entities; all of it "not chosen" where nothing is.
+
+    Values that cannot be used are refused.
+    """
+    return _parsed(checkpoint.newcomers, checkpoint.directory)
+
+
+def check_stored_choice(directory: str | Path) -> None:
+    """Refuse settings for new entities in a model directory that cannot be used."""
+    _parsed(stored_newcomers(directory), Path(directory))
+
+
+def _parsed(values: dict[str, Any] | None, directory: Path | None) -> NewcomerChoice:
+    if values is None:
+        return NewcomerChoice()
+    try:
+        return NewcomerChoice.from_dict(values)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise damaged_newcomers(directory, str(error).split(";")[0]) from error
 
 
 def _by_method(values: dict[str, Any], name: str) -> dict[Method, dict[str, Any]]:

@@ -12,7 +12,7 @@ from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
-from ookg.simulation.choice import Method, NewcomerChoice
+from ookg.simulation.choice import Method, NewcomerChoice, stored_choice
 from ookg.simulation.trust import Calibration
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ REDUNDANT_SHARE = 0.2
 def can_refine(embedding: Embedding) -> bool:
     """Whether the model's new vectors can be fitted: under TransH and TransR they are least-squares solutions."""
     return not isinstance(embedding.geometry, Projected)
-
-
-def stored_choice(checkpoint: Checkpoint) -> NewcomerChoice:
-    """What is stored with a model for new entities; all of it "not chosen" where nothing is."""
-    return checkpoint.newcomers or NewcomerChoice()
 
 
 @dataclass(frozen=True, eq=False)
