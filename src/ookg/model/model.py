@@ -30,7 +30,7 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
-from ookg.models import Projected
+from ookg.models import refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
@@ -203,9 +203,9 @@ class Model:
         """How vectors are fitted if `refine` says so: as it says, as `ookg tune` chose, or at the model's scale."""
         if not refine:
             return None
-        if isinstance(self.checkpoint.embedding.geometry, Projected):
+        if not self.checkpoint.embedding.geometry.can_refine:
             name = type(self.checkpoint.embedding.geometry).__name__
-            raise InputError(f"refine is for TransE and RotatE, and this is {name}; leave it out")
+            raise InputError(f"refine is for {refinable_models()}, and this is {name}; leave it out")
         if isinstance(refine, RefineSettings):
             return refine
         chosen = self.checkpoint.newcomers
@@ -242,7 +242,7 @@ class Model:
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0."""
         method: Method = "combined" if combine else "refined" if refine else "closed form"
-        can_refine = not isinstance(self.checkpoint.embedding.geometry, Projected)
+        can_refine = self.checkpoint.embedding.geometry.can_refine
         was_tried = refine or not combine or not can_refine  # "combined" was calibrated with fitted vectors
         calibrations = {} if self.checkpoint.newcomers is None else self.checkpoint.newcomers.calibration
         return trust_table(newcomers, calibrations.get(method) if was_tried else None, which)
@@ -435,7 +435,7 @@ class Model:
             raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
         if not given.newcomers.has_relation(np.array([number]))[0]:
             geometry = self.checkpoint.embedding.geometry
-            if isinstance(geometry, Projected):
+            if not geometry.makes_relations:
                 remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
             else:
                 remedy = "give a triple of it whose two ends are known"

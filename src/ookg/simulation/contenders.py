@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
-from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.reducer import Correlation
@@ -42,7 +41,7 @@ FIT = 18  # the purpose of the random stream that samples questions and rivals
 
 def can_refine(embedding: Embedding) -> bool:
     """Whether the model's new vectors can be fitted: under TransH and TransR they are least-squares solutions."""
-    return not isinstance(embedding.geometry, Projected)
+    return embedding.geometry.can_refine
 
 
 def starting_refinement(checkpoint: Checkpoint) -> RefineSettings:
