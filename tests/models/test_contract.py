@@ -346,13 +346,21 @@ def test_answers_to_questions_and_claims(geometry: Geometry) -> None:
     extended = model.extend(given, weights=Uniform())
     everything = AnswerOptions(combine=False, top=100, drop_known=False)
     for label, asks_tail in product(("e3", *new), (True, False)):
-        end = {"head": label} if asks_tail else {"tail": label}
+        head, tail = (label, None) if asks_tail else (None, label)
         row = embedding.relations[model.relations.find("r1")]
         expected = -distances(embedding, extended.vector(label), row, asks_tail=asks_tail)
-        one_shot = model.predict(
-            given, relation="r1", weights=Uniform(), combine=False, top=100, known_answers="mark", **end
+        asked = model.predict(
+            given,
+            relation="r1",
+            head=head,
+            tail=tail,
+            weights=Uniform(),
+            combine=False,
+            top=100,
+            known_answers="mark",
         )
-        for answers in (one_shot.answers, extended.predict(relation="r1", options=everything, **end).answers):
+        again = extended.predict(relation="r1", head=head, tail=tail, options=everything)
+        for answers in (asked.answers, again.answers):
             scores = {answer.entity: answer.score for answer in answers}
             close([scores[name] for name in model.entities.labels.to_pylist()], expected)
             claims = np.array(
@@ -365,8 +373,8 @@ def test_answers_to_questions_and_claims(geometry: Geometry) -> None:
             close(list(scores.values()), extended.scores(triples))
     valid = as_triples([(*triple, "1") for triple in list(GRAPH)[:9]])
     verdicts = model.classify(list(GRAPH), valid=valid, given=given).claims
-    head, relation, tail = torch.from_numpy(GRAPH.encoded(model.entities, model.relations)).T
-    expected = -geometry.distance(embedding.entities[head], embedding.relations[relation], embedding.entities[tail])
+    heads, relations, tails = torch.from_numpy(GRAPH.encoded(model.entities, model.relations)).T
+    expected = -geometry.distance(embedding.entities[heads], embedding.relations[relations], embedding.entities[tails])
     close([verdict.score for verdict in verdicts], expected)
 
 
@@ -488,7 +496,8 @@ def test_refinement(geometry: Geometry) -> None:
         relation = embedding.relations[torch.from_numpy(problem.relation)[triples]][:, None]
         is_head = torch.from_numpy(problem.is_head)[triples][:, None, None]
         answers = torch.cat([torch.from_numpy(problem.neighbor)[triples][:, None], negatives], dim=1)
-        known, own = torch.broadcast_tensors(embedding.entities[answers], moved[owners][:, None])
+        known = embedding.entities[answers]  # (rows, 1 + negatives, entity_width)
+        own = moved[owners][:, None].expand(known.shape)
         heads, tails = torch.where(is_head, own, known), torch.where(is_head, known, own)
         found = geometry.distance(heads, relation.expand(*heads.shape[:2], -1), tails)
         positive, negative = found[:, 0], found[:, 1:]
