@@ -6,6 +6,7 @@ be wrong. A path gives the reference's numbers or refuses with an `OokgError`; i
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from itertools import product
@@ -19,6 +20,7 @@ from torch import Tensor
 
 import ookg
 from conftest import SMALL, random_triples
+from ookg.cli import main
 from ookg.datasets.dataset import Dataset
 from ookg.errors import InputError, OokgError
 from ookg.extension.questions import AnswerOptions, Question
@@ -252,8 +254,8 @@ def test_what_is_declared_is_so(geometry: Geometry) -> None:
         with pytest.raises(InputError, match="has no kernel; use the reference"):
             kernel_of(geometry)
         return
-    assert (kernel is None) == (geometry.projects or geometry.norm not in (1, 2))
     if kernel is not None:
+        assert not geometry.projects
         widths = {Move.TRANSLATION: (DIM, DIM), Move.ROTATION: (2 * DIM, DIM)}
         assert (geometry.entity_width, geometry.relation_width) == widths[kernel.move]
         assert kernel.move == geometry.linear_move
@@ -418,7 +420,7 @@ def test_newcomers_that_are_tied_to_newcomers(geometry: Geometry) -> None:
             System(points, zero, zero + 1, zero, no, np.ones(1), 1).solution()
         return
     assert found.representable.all()
-    if geometry != geometry.space or geometry.constrained(torch.ones(1, geometry.entity_width)).ne(1).any():
+    if geometry.constrained(torch.ones(1, geometry.entity_width)).ne(1).any():
         return  # scaled to length 1, a mean is no mean any more
     # Each vector is the mean of what its triples say, the other newcomers' vectors given.
     vectors, embedding = dict(zip("abc", found.vectors(np.arange(3)), strict=True)), found.embedding
@@ -473,10 +475,10 @@ FIT = RefineSettings(steps=3, margin=4.0, lr=0.05, negatives=5, batch=2, prior=0
 def test_refinement(geometry: Geometry) -> None:
     model = model_of(geometry)
     if not geometry.can_refine:
-        with pytest.raises(InputError, match="refine is for TransE and RotatE"):
+        with pytest.raises(InputError, match="refine is for TransE, RotatE, Mirrored and Masked"):
             model.extend(ALONE, refine=FIT)
         start = torch.zeros(2, geometry.entity_width)
-        with pytest.raises(InputError, match="refinement is for TransE and RotatE"):
+        with pytest.raises(InputError, match="refinement is for TransE, RotatE, Mirrored and Masked"):
             refine(model.embedding, newcomers_of(model, ALONE).support, start, FIT)
         return
     if is_refused(geometry):
@@ -610,7 +612,27 @@ def test_a_model_that_is_no_linear_system_has_no_determinacy() -> None:
         determinacy(Bent(3), torch.ones(3), torch.tensor([1.0, 2.0, 3.0]))
 
 
+def test_settings_and_the_command_line_know_what_is_registered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert type(TrainingSettings(model="mirrored").geometry) is Mirrored
+    with pytest.raises(InputError, match="choose transe or rotate or transh or transr or mirrored or masked or scaled"):
+        TrainingSettings(model="distmult")
+    with pytest.raises(InputError, match="relation_dim 3 with mirrored; only transr has one"):
+        TrainingSettings(model="mirrored", relation_dim=3)
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    assert "--model {transe,rotate,transh,transr,mirrored,masked,scaled}" in capsys.readouterr().out
+
+
+def test_the_names_of_models_are_known_without_pytorch() -> None:
+    code = "import sys; from ookg.training.settings import TrainingSettings; TrainingSettings(model='transr'); "
+    code += "from ookg.models import GEOMETRIES; assert list(GEOMETRIES); print('torch' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
 def test_declarations_of_the_two_models_with_kernels() -> None:
+    assert all(geometry.kernel is not None for geometry in (TransE(3), TransE(3, 2), RotatE(3), RotatE(3, 2)))
+    assert TransE(3, 3).kernel is None  # a norm that no kernel knows
     assert TransE(3, 2, squared=True, unit_norm=1).kernel == Kernel(
         Move.TRANSLATION, kernel_of(TransE(3, 2)).gap, squared=True, unit_norm=1
     )

@@ -90,7 +90,8 @@ def registered_name(geometry: Geometry) -> str:
 
 def refinable_models() -> str:
     """The models whose new vectors may be fitted, in words."""
-    return " and ".join(model.__name__ for model in GEOMETRIES.values() if model.can_refine)
+    *others, last = [model.__name__ for model in GEOMETRIES.values() if model.can_refine]
+    return f"{', '.join(others)} and {last}"
 
 
 _HOMES = {"Geometry": "ookg.models.geometry", "Projected": "ookg.models.projected"} | {

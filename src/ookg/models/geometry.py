@@ -48,6 +48,8 @@ class GapSum(Enum):
 class Kernel:
     """What fast kernels compute in place of a model's own methods; a model that declares it promises that it is so.
 
+    Such a model sees entities as they are: it has no `project`.
+
     move: `solve_tail` and `solve_head`; with it goes `relation_vectors`, which for a translation returns the parameters
         themselves, and for a rotation the parameters times π / initial_range
     gap: `gap` and `gap_to_all`, or their square root if `squared`
