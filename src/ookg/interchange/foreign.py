@@ -23,6 +23,7 @@ from ookg.errors import FileError, InputError, ModelFileError
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import TripleFormat, Triples, as_triples, read_triples
 from ookg.graph.vocabulary import Vocabulary
+from ookg.interchange import MODELS
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
 from ookg.storage.checkpoint import Checkpoint
@@ -210,7 +211,7 @@ def phases(relations: Any, unit: float) -> torch.Tensor:
 def known_model(path: Path, name: str) -> str:
     """ "transe" or "rotate"; any other model is refused with the reason."""
     lowered = name.lower()
-    if lowered not in ("transe", "rotate"):
+    if lowered not in MODELS:
         raise FileError(path, f"{name} {UNUSABLE.get(lowered, PRODUCT)}", "train TransE or RotatE")
     return lowered
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row, task_done, wait_for_tasks
 from ookg.kernels.threads import run_tasks
-from ookg.models import Geometry
+from ookg.models.geometry import Geometry, Move, kernel_of
 from ookg.types import Array
 
 GROUPS = 256  # groups a task
@@ -31,10 +31,11 @@ def weighted_candidates(
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,) as they are, not normalised here
     """
     entities, relations = tables
-    if geometry.name == "rotate":
-        turns = np.stack([np.cos(relations), np.sin(relations)])
-    else:
-        turns = np.ascontiguousarray(relations)[None]
+    match kernel_of(geometry).move:
+        case Move.TRANSLATION:
+            turns = np.ascontiguousarray(relations)[None]
+        case Move.ROTATION:
+            turns = np.stack([np.cos(relations), np.sin(relations)])
     found = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
     offsets = _starts(place, num_groups)
     run_tasks(

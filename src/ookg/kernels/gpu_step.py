@@ -25,7 +25,7 @@ import triton.language as tl
 from ookg.kernels import randomness
 from ookg.kernels.adam import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.randomness import ATTEMPTS
-from ookg.models import Geometry, Projected, RotatE
+from ookg.models.geometry import GapSum, Geometry, Move, kernel_of
 
 GOLDEN = tl.constexpr(randomness.signed(randomness.GOLDEN))
 FIRST = tl.constexpr(randomness.signed(randomness.FIRST))
@@ -375,15 +375,17 @@ class Tuning:
     def measured(cls, geometry: Geometry) -> Tuning:
         """The fastest cut found on an H200 (`benchmarks/gpu.py --tune`) at dimension 300 and 1000."""
         large = geometry.dim > 512
-        if isinstance(geometry, RotatE):
+        if is_complex(geometry):
             return cls(4, 2, 1, 2) if large else cls(4, 1, 1, 1)
         return cls(4, 1, 4, 2) if large else cls(4, 1, 4, 1)
 
 
 def gap_kind(geometry: Geometry) -> int:
-    """How the geometry's gap is summed up; TransH's and TransR's is not by a kernel."""
-    if isinstance(geometry, Projected):
-        raise ValueError(f"{geometry.name} has no kernel; use the reference")
-    if geometry.norm == 2:
-        return int(EUCLIDEAN.value)
-    return int((SUM_OF_MODULI if isinstance(geometry, RotatE) else SUM_OF_SIZES).value)
+    """How the geometry's gap is summed up; a model that declares no kernel is refused."""
+    kinds = {GapSum.SIZES: SUM_OF_SIZES, GapSum.LENGTH: EUCLIDEAN, GapSum.MODULI: SUM_OF_MODULI}
+    return int(kinds[kernel_of(geometry).gap].value)
+
+
+def is_complex(geometry: Geometry) -> bool:
+    """Whether relations turn complex coordinates, or else translate; a model that declares no kernel is refused."""
+    return {Move.TRANSLATION: False, Move.ROTATION: True}[kernel_of(geometry).move]

@@ -31,7 +31,6 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
-from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers
 from ookg.newcomers.given import Given, find_given
@@ -445,7 +444,7 @@ class Model:
             raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
         if not given.newcomers.has_relation(np.array([number]))[0]:
             geometry = self.checkpoint.embedding.geometry
-            if isinstance(geometry, Projected):
+            if not geometry.makes_relations:
                 remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
             else:
                 remedy = "give a triple of it whose two ends are known"

@@ -11,8 +11,8 @@ from torch import Tensor
 from ookg.kernels.adam import FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import gap_kind
 from ookg.kernels.cpu_refinement import row_gradients, update_vectors
-from ookg.models import TransE
 from ookg.models.embedding import Embedding
+from ookg.models.geometry import Move, kernel_of
 from ookg.types import Array
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ class NumbaRefinement:
         self.owners = (problem.keys.view(np.uint64), problem.offsets, problem.slots, problem.owners)
         self.links = (relation, problem.neighbor, problem.is_head)
         self.answers = (problem.answers, problem.first, problem.last)
-        squared = isinstance(geometry, TransE) and geometry.squared
+        kernel = kernel_of(geometry)
         margin, temperature = float(settings.margin), float(settings.temperature)
-        self.loss = (settings.negatives, margin, temperature, gap_kind(geometry), squared)
-        self.unit_norm = geometry.unit_norm if isinstance(geometry, TransE) else 0
+        self.loss = (settings.negatives, margin, temperature, gap_kind(geometry), kernel.squared)
+        self.unit_norm = kernel.unit_norm
         self.gradients = torch.empty(len(problem.owners), geometry.entity_width).numpy()
 
     def __call__(self, step: int) -> None:
@@ -62,6 +62,8 @@ class NumbaRefinement:
 def _turns(embedding: Embedding, relations: Array) -> Array:
     """(1, relations, dim) translations, or (2, relations, dim) cos and sin of the rotations."""
     vectors = embedding.relations[torch.from_numpy(relations)]
-    if embedding.geometry.name != "rotate":
-        return vectors.numpy()[None]
-    return torch.stack((torch.cos(vectors), torch.sin(vectors))).numpy()
+    match kernel_of(embedding.geometry).move:
+        case Move.TRANSLATION:
+            return vectors.numpy()[None]
+        case Move.ROTATION:
+            return torch.stack((torch.cos(vectors), torch.sin(vectors))).numpy()

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ookg.kernels import gpu_refinement as compute
 from ookg.kernels import randomness
-from ookg.kernels.gpu_step import Tuning, gap_kind
-from ookg.models import RotatE, TransE
+from ookg.kernels.gpu_step import Tuning, gap_kind, is_complex
 from ookg.models.embedding import Embedding
+from ookg.models.geometry import kernel_of
 
 if TYPE_CHECKING:
     from ookg.newcomers.refinement import Problem, RefineSettings
@@ -105,8 +105,8 @@ class TritonRefinement:
             self.relation, self.neighbor, self.sign, self.gradients,
             settings.margin, settings.temperature, len(self.entities),
             DIM=geometry.dim, BLOCK=triton.next_power_of_2(geometry.dim), COUNT=settings.negatives,
-            TILE=self.tuning.row_tile, COMPLEX=isinstance(geometry, RotatE), GAP=gap_kind(geometry),
-            SQUARED=isinstance(geometry, TransE) and geometry.squared, num_warps=self.tuning.row_warps,
+            TILE=self.tuning.row_tile, COMPLEX=is_complex(geometry), GAP=gap_kind(geometry),
+            SQUARED=kernel_of(geometry).squared, num_warps=self.tuning.row_warps,
         )  # fmt: skip
 
     def update(self) -> None:
@@ -116,5 +116,5 @@ class TritonRefinement:
             self.vectors, self.start, self.mean, self.square, self.gradients, self.slots, self.step,
             settings.prior, settings.lr, 1 / settings.steps if settings.decay else 0.0,
             WIDTH=width, BLOCK=triton.next_power_of_2(width), TILE=UPDATE_TILE,
-            UNIT_NORM=self.geometry.unit_norm if isinstance(self.geometry, TransE) else 0, num_warps=UPDATE_WARPS,
+            UNIT_NORM=kernel_of(self.geometry).unit_norm, num_warps=UPDATE_WARPS,
         )  # fmt: skip

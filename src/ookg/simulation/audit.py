@@ -241,7 +241,9 @@ def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoi
         few = f"{counted(hidden.num_hidden, 'entity', 'entities')} hidden, of {hidden.wanted:,} wanted"
         notes.append(f"{few}: the others have too few triples to be given and asked")
     if settings.refine and not can_refine(simulation.embedding):
-        notes.append(f"{simulation.embedding.geometry.name} vectors are not refined: they are least-squares solutions")
+        notes.append(
+            f"{simulation.embedding.geometry.name} vectors are not refined: they stay as their triples make them"
+        )
     if _leaves_out_refining(simulation, settings):
         closed = "nothing is refined, so combined here is the closed form with the graph"
         notes.append(f"{closed}; what to expect of combined is reported of refined vectors, and stays as it is")

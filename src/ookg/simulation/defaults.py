@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ookg.errors import InputError
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
-from ookg.models import Projected
+from ookg.models import refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
@@ -28,7 +28,7 @@ REDUNDANT_SHARE = 0.2
 
 def can_refine(embedding: Embedding) -> bool:
     """Whether the model's new vectors can be fitted: under TransH and TransR they are least-squares solutions."""
-    return not isinstance(embedding.geometry, Projected)
+    return embedding.geometry.can_refine
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class NewcomerDefaults:
             return None
         if not can_refine(self.checkpoint.embedding):
             name = type(self.checkpoint.embedding.geometry).__name__
-            raise InputError(f"refine is for TransE and RotatE, and this is {name}; leave it out")
+            raise InputError(f"refine is for {refinable_models()}, and this is {name}; leave it out")
         return refine if isinstance(refine, RefineSettings) else self.refine
 
     def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:

@@ -46,7 +46,7 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.vocabulary import Vocabulary
-from ookg.models import GEOMETRIES
+from ookg.models import GEOMETRIES, registered_name
 from ookg.models.embedding import Embedding
 from ookg.storage.data import (
     CHECKED_BYTES,
@@ -147,7 +147,7 @@ def held_model(directory: str | Path) -> Iterator[None]:
 
 def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     """As `save_checkpoint`, in a directory that the caller holds."""
-    directory = Path(directory)
+    directory, name = Path(directory), registered_name(checkpoint.embedding.geometry)
     replaced = _data_of(directory)
     data = directory / f"data-{secrets.token_hex(4)}"
     try:
@@ -164,7 +164,7 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     description: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "model": geometry.name,
+        "model": name,
         **asdict(geometry),
         "entities": len(checkpoint.entities),
         "relations": len(checkpoint.relations),

@@ -16,6 +16,7 @@ from ookg.kernels.adam import FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import gap_kind
 from ookg.kernels.cpu_step import PARTS, TASKS
 from ookg.kernels.threads import one_torch_thread, run_tasks
+from ookg.models.geometry import Move, kernel_of
 from ookg.training.sampling import NEGATIVES, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
@@ -134,8 +135,11 @@ class NumbaStep:
 
     def _turns(self, relation: Array, sign: float) -> tuple[Array, float]:
         """What leads from the known end to the other, and the derivative of a translation or phase by its parameter."""
-        if self.geometry.name != "rotate":
-            return self.tables.relations.numpy()[None], sign
-        parameters = self.tables.relations[torch.from_numpy(relation)]
-        turn = sign * self.geometry.relation_vectors(parameters, self.settings.initial_range)
-        return torch.stack((torch.cos(turn), torch.sin(turn))).numpy(), sign * np.pi / self.settings.initial_range
+        match kernel_of(self.geometry).move:
+            case Move.TRANSLATION:
+                return self.tables.relations.numpy()[None], sign
+            case Move.ROTATION:
+                parameters = self.tables.relations[torch.from_numpy(relation)]
+                turn = sign * self.geometry.relation_vectors(parameters, self.settings.initial_range)
+                turns = torch.stack((torch.cos(turn), torch.sin(turn))).numpy()
+                return turns, sign * np.pi / self.settings.initial_range

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ookg.kernels import gpu_step as compute
 from ookg.kernels import randomness
-from ookg.models import RotatE
 from ookg.training.sampling import NEGATIVES, ORDER, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
@@ -162,7 +161,7 @@ class TritonStep:
     @property
     def _shape(self) -> dict[str, Any]:
         geometry, dim = self.settings.geometry, self.settings.dim
-        kind = {"COMPLEX": isinstance(geometry, RotatE), "GAP": compute.gap_kind(geometry)}
+        kind = {"COMPLEX": compute.is_complex(geometry), "GAP": compute.gap_kind(geometry)}
         return {"DIM": dim, "BLOCK": triton.next_power_of_2(dim), **kind}
 
     def draw(self, side: int) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ookg.errors import FileError, InputError, unknown_name
+from ookg.models import GEOMETRIES, models_with, own_settings
 
 if TYPE_CHECKING:
     from ookg.models import Geometry
 
-MODELS = ("transe", "rotate", "transh", "transr")
 # What older versions stored with a model, and no setting is now.
 RETIRED = frozenset({"placeholder_entities"})
 # Beyond these a number is a mistake, which would otherwise show as a lack of memory or as infinite values.
@@ -35,7 +35,7 @@ LARGEST = {
 class TrainingSettings:
     """How to train.
 
-    model: "transe", "rotate", "transh" or "transr"; norm: the p of its distance
+    model: a name of `ookg.models.GEOMETRIES`, such as "transe" or "rotate"; norm: the p of its distance
     dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
     negatives: false triples a true one, each drawn on its own; batch: true triples a step
     lr: Adam's learning rate; lr_drops: shares of the steps at which it is divided by ten and Adam starts afresh
@@ -64,8 +64,8 @@ class TrainingSettings:
     relation_dim: int = 0
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise unknown_name("model", self.model, list(MODELS), f"choose {' or '.join(MODELS)}")
+        if self.model not in GEOMETRIES:
+            raise unknown_name("model", self.model, list(GEOMETRIES), f"choose {' or '.join(GEOMETRIES)}")
         for name in ("dim", "steps", "batch", "negatives"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
@@ -84,19 +84,19 @@ class TrainingSettings:
             raise InputError(f"norm {self.norm}; it must be 1 or 2")
         if not all(0 < drop <= 1 for drop in self.lr_drops):
             raise InputError(f"lr_drops {self.lr_drops}; each is a share of the steps between 0 and 1")
-        if self.relation_dim and self.model != "transr":
-            raise InputError(f"relation_dim {self.relation_dim} with {self.model}; only transr has one, leave it out")
+        if self.relation_dim and "relation_dim" not in own_settings(self.model):
+            owners = " and ".join(models_with("relation_dim"))
+            raise InputError(f"relation_dim {self.relation_dim} with {self.model}; only {owners} has one, leave it out")
         if self.patience and not self.validate_every:
             raise InputError("patience without validate_every; say how often to validate")
 
     @property
     def geometry(self) -> Geometry:
         """The model's equations at these settings."""
-        from ookg.models import GEOMETRIES, TransR  # bring PyTorch, which reading settings does not need
-
-        if self.model == TransR.name:
-            return TransR(self.dim, self.norm, relation_dim=self.relation_dim)
-        return GEOMETRIES[self.model](self.dim, self.norm)
+        # Only here PyTorch is imported, which reading settings does not need.
+        model: Any = GEOMETRIES[self.model]
+        found: Geometry = model(self.dim, self.norm, **{name: getattr(self, name) for name in own_settings(self.model)})
+        return found
 
     @property
     def initial_range(self) -> float:

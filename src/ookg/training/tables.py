@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.models import Projected
 from ookg.training.settings import TrainingSettings
 
 
@@ -31,7 +30,7 @@ class Tables:
     def initial(
         cls, num_entities: int, num_relations: int, settings: TrainingSettings, device: torch.device | str
     ) -> Tables:
-        """Parameters uniform in ±(γ + 2)/d (TransR: its matrices the identity), moments zero."""
+        """Parameters uniform in ±(γ + 2)/d (or what the model makes of them), moments zero."""
         # Drawn on the CPU: the same seed gives the same initial values on every device.
         generator = torch.Generator().manual_seed(settings.seed)
         bound, geometry = settings.initial_range, settings.geometry
@@ -41,9 +40,7 @@ class Tables:
 
         try:
             entities = uniform(num_entities, geometry.entity_width)
-            relations = uniform(num_relations, geometry.relation_width)
-            if isinstance(geometry, Projected):
-                relations = geometry.initial_relations(relations)
+            relations = geometry.initial_relations(uniform(num_relations, geometry.relation_width))
             return cls(
                 entities,
                 relations,
