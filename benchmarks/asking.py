@@ -62,7 +62,6 @@ def made_model(name: str) -> Any:
     """A model with random vectors: how long a question takes does not depend on what it answers."""
     import torch
 
-    from ookg.graph.statistics import GraphStatistics
     from ookg.graph.vocabulary import Vocabulary
     from ookg.model.model import Model
     from ookg.models import TransE
@@ -73,6 +72,15 @@ def made_model(name: str) -> Any:
     random = np.random.default_rng(0)
     columns = zipf_ids(random, size, entities), zipf_ids(random, size, RELATIONS), random.integers(0, entities, size)
     triples = np.unique(np.stack(columns, axis=1), axis=0)
+    known: list[Any]
+    try:
+        from ookg.graph.known import KnownGraph
+
+        known = [KnownGraph(triples, entities, RELATIONS)]
+    except ImportError:  # an earlier version
+        from ookg.graph.statistics import GraphStatistics
+
+        known = [triples, GraphStatistics.count(triples, entities, RELATIONS)]
     generator = torch.Generator().manual_seed(0)
     tables = torch.randn(entities, dim, generator=generator), torch.randn(RELATIONS, dim, generator=generator)
     return Model(
@@ -80,8 +88,7 @@ def made_model(name: str) -> Any:
             Embedding(TransE(dim), *tables),
             Vocabulary([f"e{number}" for number in range(entities)]),
             Vocabulary([f"r{number}" for number in range(RELATIONS)]),
-            triples,
-            GraphStatistics.count(triples, entities, RELATIONS),
+            *known,  # type: ignore[call-arg] # as many as that version has
             {"margin": 12.0},
             {},
         )

@@ -17,9 +17,9 @@ import torch
 
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
-from ookg.evidence.claims import simulated
+from ookg.evaluation.measuring import classification_figures
 from ookg.research.baselines import BASELINES, published_settings, train_baseline
-from ookg.research.reproduction.measuring import classification_figures
+from ookg.simulation.hidden_claims import hide_claims
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
-    sample = simulated(EncodedDataset.of(load_dataset(options.dataset)), options.seed, options.share)
+    sample = hide_claims(EncodedDataset.of(load_dataset(options.dataset)), options.seed, options.share)
     for changes in options.changes:
         values = {"patience": 0, "seed": options.seed} | json.loads(changes)
         baseline = train_baseline(

@@ -29,13 +29,16 @@ import torch
 
 from ookg.graph.statistics import GraphStatistics, directed_cooccurrence
 from ookg.kernels import cpu_step
+from ookg.kernels.adam import adam_update
+from ookg.kernels.cpu_newcomers import weighted_candidates
+from ookg.kernels.cpu_ranking import gap_to_all, rank_counts
 from ookg.models import GEOMETRIES
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import reference_sums
 from ookg.newcomers.support import Support
 from ookg.scoring.ranking import AnswerIndex, reference_rank_counts
-from ookg.training.cpu_step import NumbaStep, gap_to_all, rank_counts, weighted_candidates
-from ookg.training.reference_step import ReferenceStep, adam_update, loss_and_gradients
+from ookg.training.cpu_step import NumbaStep
+from ookg.training.reference_step import ReferenceStep, loss_and_gradients
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings, preset
 from ookg.training.tables import Tables
@@ -303,7 +306,7 @@ def newcomer_lines(model: str, bandwidth: float, quick: bool) -> list[Line]:
         def run(groups: int) -> Array:
             part = slice(0, groups * each)
             return weighted_candidates(
-                geometry, (table, vectors), support, rows[part], support.newcomer[part], weights[part], groups
+                geometry, (table, vectors), support.links, rows[part], support.newcomer[part], weights[part], groups
             )
 
         run(1)

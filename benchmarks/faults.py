@@ -30,7 +30,7 @@ import torch
 from ookg.datasets import SplitSettings, split, write_dataset
 from ookg.datasets.splitting import Split
 from ookg.errors import OokgError
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.triples import as_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.exports import collect, export
@@ -56,8 +56,7 @@ def model(version: int) -> Checkpoint:
         ),
         Vocabulary([f"e{number}" for number in range(ENTITIES)]),
         Vocabulary([f"r{number}" for number in range(RELATIONS)]),
-        triples,
-        GraphStatistics.count(triples, ENTITIES, RELATIONS),
+        KnownGraph(triples, ENTITIES, RELATIONS),
         {"version": version},
         {},
     )

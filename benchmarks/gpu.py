@@ -23,10 +23,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from ookg.kernels.gpu import TritonStep, Tuning
+from ookg.kernels.gpu_step import Tuning
 from ookg.models import RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.scoring.ranking import AnswerIndex, filtered_rank_counts, reference_rank_counts
+from ookg.training.gpu_step import TritonStep
 from ookg.training.reference_step import ReferenceStep
 from ookg.training.sampling import Sampler
 from ookg.training.settings import PRESETS, TrainingSettings

@@ -23,7 +23,6 @@ import torch
 from ookg.datasets import find_dataset, load_dataset
 from ookg.datasets.dataset import part_files
 from ookg.datasets.encoded import EncodedDataset
-from ookg.evidence.claims import simulated
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
@@ -31,6 +30,7 @@ from ookg.newcomers.reducer import Degree
 from ookg.research.reproduction.methods.inverse import INV_TRANSE_AS_PUBLISHED, newcomers_with_untrained_rows
 from ookg.scoring.scorer import TranslationScorer
 from ookg.scoring.thresholds import Thresholds
+from ookg.simulation.hidden_claims import hide_claims
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
 from ookg.types import BoolArray, FloatArray
@@ -68,7 +68,7 @@ def evaluate(trainer: Trainer, dataset: EncodedDataset, graph: GraphStatistics) 
     embedding = Embedding(trainer.geometry, trainer.entity_vectors, trainer.relation_vectors)
     newcomers = find_newcomers(embedding, graph, dataset.train, dataset.given, Degree(0.1))
     newcomers = newcomers.with_room_for(dataset.num_entities - dataset.num_known)
-    scorer = TranslationScorer(newcomers_with_untrained_rows(newcomers, trainer.placeholder_vectors))
+    scorer = TranslationScorer(newcomers_with_untrained_rows(newcomers, trainer.untrained_vectors))
     valid, test = scorer.scores(dataset.valid), scorer.scores(dataset.test)
     thresholds = Thresholds.fit(valid, dataset.valid[:, 1], valid_truth, dataset.num_relations)
     on_grid = grid_thresholds(dataset, valid, valid_truth, trainer.settings.margin)[dataset.test[:, 1]]
@@ -107,7 +107,7 @@ def main() -> None:
     if options.duplicates:
         dataset = with_duplicates(dataset)
     if options.simulated:
-        dataset = simulated(dataset, options.seed, options.share)
+        dataset = hide_claims(dataset, options.seed, options.share)
         published = replace(published, placeholder_entities=dataset.num_entities - dataset.num_known)
     for changes in options.changes:
         settings = published.changed(json.loads(changes))

@@ -78,10 +78,10 @@ def random_start(embedding: Embedding, newcomers: int) -> torch.Tensor:
 
 def fast_refinement(device: str) -> Callable[..., Any]:
     if device == "cuda":
-        from ookg.kernels.gpu_refinement import TritonRefinement
+        from ookg.newcomers.gpu_refinement import TritonRefinement
 
         return TritonRefinement
-    from ookg.kernels.cpu_refinement import NumbaRefinement
+    from ookg.newcomers.cpu_refinement import NumbaRefinement
 
     return NumbaRefinement
 
@@ -208,7 +208,7 @@ def bulk(data: Path | None, tune: bool) -> list[dict[str, Any]]:
 
 def tune_rows(embedding: Embedding, problem: Problem, start: torch.Tensor, settings: RefineSettings) -> None:
     """The time of a step for some cuts of the row kernel."""
-    from ookg.kernels.gpu import Tuning
+    from ookg.kernels.gpu_step import Tuning
 
     for tile, warps in product((2, 4, 8), (1, 2, 4, 8)):
         tuning = replace(Tuning.measured(embedding.geometry), row_tile=tile, row_warps=warps)

@@ -8,11 +8,12 @@ model.predict([("TENET", "directed_by", "Christopher Nolan")], head="TENET", rel
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ookg.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from ookg.datasets import load_dataset as load_dataset
     from ookg.errors import OokgError as OokgError
     from ookg.evaluation.evaluate import evaluate as evaluate
-    from ookg.evaluation.judging import JudgeSettings as JudgeSettings
     from ookg.evaluation.judging import judge as judge
     from ookg.evidence.combined import RankingWeights as RankingWeights
     from ookg.extension.extended import ExtendedModel as ExtendedModel
@@ -27,26 +28,34 @@ if TYPE_CHECKING:
     from ookg.newcomers.reducer import Degree as Degree
     from ookg.newcomers.reducer import Uniform as Uniform
     from ookg.newcomers.refinement import RefineSettings as RefineSettings
+    from ookg.simulation.audit import AuditSettings as AuditSettings
+    from ookg.simulation.hiding import HidingSettings as HidingSettings
+    from ookg.simulation.judge import JudgeSettings as JudgeSettings
+    from ookg.simulation.retraining import Retraining as Retraining
+    from ookg.simulation.tuning import TuningSettings as TuningSettings
     from ookg.training.settings import TrainingSettings as TrainingSettings
     from ookg.training.settings import preset as preset
 
-__version__ = "0.1.0"
 
 # Where each public name lives. They are imported when first used: `import ookg` is instant, and training works on a
 # machine that lacks what only reading and writing files needs.
 _HOMES = {
     "AnswerOptions": "ookg.extension.questions",
+    "AuditSettings": "ookg.simulation.audit",
     "Correlation": "ookg.newcomers.reducer",
     "Degree": "ookg.newcomers.reducer",
     "ExtendedModel": "ookg.extension.extended",
-    "JudgeSettings": "ookg.evaluation.judging",
+    "HidingSettings": "ookg.simulation.hiding",
+    "JudgeSettings": "ookg.simulation.judge",
     "Model": "ookg.model.model",
     "NeighborLimit": "ookg.newcomers.embedder",
     "OokgError": "ookg.errors",
     "Question": "ookg.extension.questions",
     "RankingWeights": "ookg.evidence.combined",
     "RefineSettings": "ookg.newcomers.refinement",
+    "Retraining": "ookg.simulation.retraining",
     "TrainingSettings": "ookg.training.settings",
+    "TuningSettings": "ookg.simulation.tuning",
     "Uniform": "ookg.newcomers.reducer",
     "evaluate": "ookg.evaluation.evaluate",
     "judge": "ookg.evaluation.judging",

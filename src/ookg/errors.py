@@ -42,6 +42,11 @@ class ModelFileError(OokgError):
     """A model directory that is missing, damaged or from a newer version."""
 
 
+def damaged_file(path: str | Path, problem: str) -> ModelFileError:
+    """The error for a file of a model that holds what cannot be."""
+    return ModelFileError(f"{path}: damaged model file ({problem}); the model is damaged, restore it or train again")
+
+
 class TrainingInterrupted(OokgError):
     """Training was stopped; its state is on disk and `--resume` continues it."""
 

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.numpy import load_file as load_arrays
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
 from fuzz.inputs import TRAINING, seal, write_inputs
@@ -182,20 +184,79 @@ def test_settings_that_are_too_deep_or_too_large(
         ("entities", "degree", [1.5] * 12, "column 'degree' is double"),
     ],
 )
-def test_tables_of_a_model_that_hold_something_else(
+def test_tables_of_a_model_of_version_1_that_hold_something_else(
     place: Path, capsys: pytest.CaptureFixture[str], name: str, column: str, values: Any, problem: str
 ) -> None:
-    path = place / "model" / "model" / "data-00000000" / f"{name}.parquet"
+    _change_table(place / "rotate" / "model", name, column, values)
+    message = refusal(capsys, "embed", "rotate/model", "triples/graph.tsv", "--out", "v.parquet")
+    assert problem in message
+    assert "damaged model" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "command", "problem"),
+    [
+        ("triples", "tail", "audit", "column 'tail' has numbers from 0 to 12"),
+        ("triples", "relation", "audit", "expected 0 or more and below 3"),
+        ("cooccurrence", "other", "embed", "column 'other'"),
+    ],
+)
+def test_tables_of_a_model_that_hold_something_else(
+    place: Path, capsys: pytest.CaptureFixture[str], name: str, column: str, command: str, problem: str
+) -> None:
+    _change_table(place / "model" / "model", name, column, None)
+    more = ["triples/graph.tsv", "--out", "v.parquet"] if command == "embed" else []
+    message = refusal(capsys, command, "model/model", *more)
+    assert problem in message
+    assert "model/model: damaged model (" in message
+
+
+def _change_table(model: Path, name: str, column: str, values: Any) -> None:
+    path = model / "data-00000000" / f"{name}.parquet"
     table = pq.read_table(path)
     if values is None:  # an id that is one too high
         values = table[column].to_numpy().copy()
         values[0] = 12
     changed = table.set_column(table.column_names.index(column), column, pa.array(values))
     pq.write_table(changed, path)
+    seal(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "change", "problem"),
+    [
+        ("entities", "text", lambda text: text.astype(np.int16), "'text' is int16 of shape"),
+        ("entities", "text", lambda text: text[:-1], "labels that do not fill"),
+        ("entities", "text", lambda text: np.full_like(text, 255), "damaged model file (Invalid UTF8"),
+        ("entities", "offsets", lambda offsets: offsets.astype(np.float32), "'offsets' is float32"),
+        ("entities", "offsets", lambda offsets: _with(offsets, 3, -7), "damaged model file ("),
+        ("entities", "offsets", lambda offsets: offsets[:0], "labels that do not fill"),
+        ("entities", "order", lambda order: order[1:], "11 places in the order of 12 labels"),
+        ("relations", "offsets", lambda offsets: _with(offsets, 1, 1 << 20), "damaged model file ("),
+        ("index", "offsets", lambda offsets: _with(offsets, 1, 1000), "the rows of the index are not in order"),
+        ("index", "offsets", lambda offsets: _with(offsets, -1, 7), "an index of 7 rows"),
+        ("index", "offsets", lambda offsets: offsets[1:], "an index of 11 entities instead of 12"),
+        ("index", "link", lambda link: _with(link, 0, 6), "links from 0 to 6, expected 0 or more and below 6"),
+        ("index", "other", lambda other: _with(other, 0, -1), "entities from -1 to 11"),
+        ("index", "degree", lambda degree: _with(degree, 0, -1), "degrees that are not those of the index"),
+    ],
+)
+def test_arrays_of_a_model_that_hold_something_else(
+    place: Path, capsys: pytest.CaptureFixture[str], name: str, array: str, change: Any, problem: str
+) -> None:
+    path = place / "model" / "model" / "data-00000000" / f"{name}.safetensors"
+    arrays = load_arrays(path)
+    save_arrays(arrays | {array: change(arrays[array])}, path)
     seal(place / "model" / "model")
-    message = refusal(capsys, "embed", "model/model", "triples/graph.tsv", "--out", "v.parquet")
+    message = refusal(capsys, "export", "model/model", "--out", "out", "--given", "triples/graph.tsv")
     assert problem in message
     assert "damaged model" in message
+
+
+def _with(numbers: Any, place: int, value: int) -> Any:
+    changed = numbers.copy()
+    changed[place] = value
+    return changed
 
 
 def test_parquet_with_damaged_names_of_columns(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +268,7 @@ def test_parquet_with_damaged_names_of_columns(place: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize(
     "option",
-    ["--placeholder-entities", "--relation-dim", "--seed", "--dim", "--columns", "--lr", "--steps", "--validate-every"],
+    ["--relation-dim", "--seed", "--dim", "--columns", "--lr", "--steps", "--validate-every"],
 )
 def test_options_of_training_beyond_all_bounds(place: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
     value = {"--columns": f"1,2,{HUGE * 200}", "--lr": "1e38"}.get(option, HUGE)
@@ -216,8 +277,8 @@ def test_options_of_training_beyond_all_bounds(place: Path, capsys: pytest.Captu
 
 
 def test_numbers_that_fit_and_are_a_mistake_all_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = ("train", "triples/graph.tsv", "--out", "m", *TRAINING, "--placeholder-entities", str(2**62))
-    assert f"placeholder_entities {2**62}; it must be at most 1,000,000,000" in refusal(capsys, *line)
+    line = ("train", "triples/graph.tsv", "--out", "m", *TRAINING, "--validate-every", str(2**62))
+    assert f"validate_every {2**62}; it must be at most 1,000,000,000,000" in refusal(capsys, *line)
 
 
 @pytest.mark.parametrize("option", ["--max-neighbors", "--neighbor-seed", "--columns", "--refine-seed"])

@@ -20,8 +20,9 @@ import ookg
 from ookg.cli import main
 from ookg.errors import ModelNotStored
 from ookg.graph.triples import read_triples
-from ookg.storage import checkpoint
+from ookg.storage import checkpoint, data
 from ookg.storage.checkpoint import STATE_FILE, holds_model
+from ookg.storage.data import FILES
 from ookg.system.files import save_tensors
 from ookg.training import loop
 from ookg.training.loop import TrainingRun
@@ -90,10 +91,10 @@ def test_the_umask_alone_decides_who_reads_what_is_written(run: Run, tmp_path: P
 def test_check_says_of_every_file_whether_it_is_what_was_written(run: Run, tmp_path: Path) -> None:
     run("train", "graph.tsv", "--out", "model", *TRAINING)
     shown = run("check", "model")
-    assert [line.split()[-1] for line in shown.splitlines()] == ["state", *["ok"] * 6]
+    assert [line.split()[-1] for line in shown.splitlines()] == ["state", *["ok"] * 7]
     found = json.loads(run("check", "model", "--json"))
     assert found["ok"]
-    assert {Path(file["name"]).name for file in found["files"]} == {"model.json", *checkpoint.FILES}
+    assert {Path(file["name"]).name for file in found["files"]} == {"model.json", *FILES}
     vectors = next((tmp_path / "model").glob("data-*")) / "vectors.safetensors"
     content = bytearray(vectors.read_bytes())
     content[-1] ^= 1
@@ -121,7 +122,7 @@ def test_check_of_a_model_without_digests(run: Run, tmp_path: Path, capsys: pyte
     capsys.readouterr()
     assert main(["check", "model"]) == 0
     captured = capsys.readouterr()
-    assert captured.out.count("of the right size; no digest is stored") == 6
+    assert captured.out.count("of the right size; no digest is stored") == 7
     assert captured.err.startswith("note: this model was written without digests")
 
 
@@ -157,7 +158,7 @@ def test_a_disk_without_room_is_said_before_the_training(run: Run, monkeypatch: 
 def test_a_run_whose_model_finds_no_room_is_finished_by_resuming(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("train", "graph.tsv", "--out", "whole", *TRAINING)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "save_tensors", full_disk)
+        patch.setattr(data, "save_tensors", full_disk)
         line = run("train", "graph.tsv", "--out", "model", *TRAINING, code=2)
     kept = "the end of the training is kept: make room, then --resume stores the model"
     assert line == f"ookg: model: cannot be written (No space left on device); {kept}"
@@ -180,7 +181,7 @@ def test_a_model_that_finds_no_room_at_all_is_kept_elsewhere(
             full_disk()
         real(tensors, path, *more)
 
-    monkeypatch.setattr(checkpoint, "save_tensors", full_here)
+    monkeypatch.setattr(data, "save_tensors", full_here)
     monkeypatch.setattr(loop, "save_tensors", full_here)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import torch
 import ookg
 from ookg.cli import main
 from ookg.errors import InputError
+from ookg.evaluation.verdicts import Classification
+from ookg.evidence.claims import feature_names
+from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.judge import MOST_NUMBERS, FittedJudge
 
 Rows = list[tuple[str, ...]]
 SETTINGS = ookg.TrainingSettings(dim=8, steps=200, batch=64, negatives=8, margin=4.0)
@@ -98,3 +103,140 @@ def test_the_command(
     assert "--judge-steps without --judge" in capsys.readouterr().err
     assert main(["classify", str(tmp_path / "model"), *files, "--judge", "--weights", "uniform"]) == 2
     assert "leave out" in capsys.readouterr().err
+    assert main(["classify", str(tmp_path / "model"), *files, "--save"]) == 2
+    assert "none without --judge" in capsys.readouterr().err
+
+
+def scores(found: Classification) -> list[float | None]:
+    return [verdict.score for verdict in found.claims]
+
+
+@pytest.fixture(scope="module")
+def fitted(model: ookg.Model, parts: dict[str, Rows]) -> FittedJudge:
+    return model.fit_judge(parts["valid"], ookg.JudgeSettings(new="head"))
+
+
+def no_training(*_: object) -> None:
+    pytest.fail("a stored judge trains nothing")
+
+
+def test_a_stored_judge_says_the_same_and_trains_nothing(
+    model: ookg.Model,
+    parts: dict[str, Rows],
+    fitted: FittedJudge,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claims, valid, given = parts["claims"], parts["valid"], parts["given"]
+    expected = model.classify(claims, valid=valid, given=given, judge=True)
+    assert expected.judge == fitted  # the heads of the claims are new
+    model.with_judge(fitted).save(tmp_path)
+    again = ookg.load(str(tmp_path))
+    assert again.choice.judge == fitted
+    monkeypatch.setattr("ookg.evaluation.judging.train_again", no_training)
+    found = again.classify(claims, valid=valid, given=given, judge=True)
+    assert (found.claims, found.accuracy, found.notes) == (expected.claims, expected.accuracy, expected.notes)
+    assert scores(ookg.judge(again, claims, valid=valid, given=given)) == scores(expected)
+    assert scores(model.classify(claims, valid=valid, given=given, judge=fitted)) == scores(expected)
+    turned = [(tail, relation, head, label) for head, relation, tail, label in claims]
+    notes = again.classify(turned, valid=valid, given=given, judge=True).notes
+    assert any("a new head, and not on such" in note for note in notes)
+
+
+def test_a_judge_is_fitted_for_both_ends_if_nothing_else_is_said(
+    model: ookg.Model, parts: dict[str, Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = model.fit_judge(parts["valid"], ookg.JudgeSettings(steps=20))
+    assert (found.new, found.learned["steps"], list(found.own)) == ("both", 20, ["near"])
+    assert found.features == feature_names()
+    monkeypatch.setattr("ookg.evaluation.judging.train_again", no_training)
+    for valid in ([row[:3] for row in parts["valid"]], [(*row[:3], "1") for row in parts["valid"]]):
+        with pytest.raises(InputError, match=r"label column|labelled claims of both kinds"):
+            model.fit_judge(valid)
+
+
+def test_a_judge_of_another_model_is_refused(model: ookg.Model, parts: dict[str, Rows], fitted: FittedJudge) -> None:
+    other = ookg.train(parts["train"], replace(SETTINGS, seed=1, steps=5))
+    with pytest.raises(InputError, match="learned with another model than this one; fit the judge again"):
+        other.with_judge(fitted)
+    with pytest.raises(InputError, match="learned with another model"):
+        other.classify(parts["claims"], valid=parts["valid"], given=parts["given"], judge=fitted)
+    less = replace(
+        fitted, features=fitted.features[1:], centre=fitted.centre[1:], scale=fitted.scale[1:],
+        shared=fitted.shared[1:], own={},
+    )  # fmt: skip
+    with pytest.raises(InputError, match="the judge weighs 13 features and the evidence has 14 others"):
+        model.with_judge(less)
+    with pytest.raises(InputError, match="leave out weights, limit and refine"):
+        model.classify(parts["claims"], valid=parts["valid"], judge=True, refine=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"features": "distance"}, "instead of names"),
+        ({"features": []}, "a judge of 0 features"),
+        ({"centre": [0.0]}, "centre of a judge must be"),
+        ({"scale": None}, "instead of numbers"),
+        ({"shared": [True] * 15}, "instead of numbers"),
+        ({"own": {"near": [1.0]}}, "own weights of 'near'"),
+        ({"own": []}, "missing in a judge"),
+        ({"vectors": 3}, "missing in a judge"),
+        ({"new": "middle"}, "new end of a judge is 'middle'"),
+    ],
+)
+def test_a_damaged_judge_is_refused(fitted: FittedJudge, change: dict[str, object], problem: str) -> None:
+    values = json.loads(json.dumps(fitted.to_dict()))
+    assert FittedJudge.from_dict(values) == fitted
+    with pytest.raises(InputError, match=problem):
+        FittedJudge.from_dict(values | change)
+
+
+def test_numbers_of_a_judge_are_finite_and_few(fitted: FittedJudge) -> None:
+    with pytest.raises(InputError, match=f"centre of a judge must be {len(fitted.centre)} finite numbers; fit the"):
+        replace(fitted, centre=(float("nan"), *fitted.centre[1:]))
+    with pytest.raises(InputError, match=f"shared of a judge must be {len(fitted.shared)} finite numbers; fit the"):
+        replace(fitted, shared=(float("inf"), *fitted.shared[1:]))
+    with pytest.raises(InputError, match="scale of a judge has 0"):
+        replace(fitted, scale=(0.0, *fitted.scale[1:]))
+    many = {f"r{number}": fitted.shared for number in range(MOST_NUMBERS // len(fitted.shared) + 1)}
+    with pytest.raises(InputError, match=r"too large to be stored; give labelled claims of [\d,]+ relations at most"):
+        replace(fitted, own=many)
+
+
+def test_tuning_keeps_the_judge(model: ookg.Model, fitted: FittedJudge) -> None:
+    hiding = ookg.HidingSettings(sample=10)
+    tuned = model.with_judge(fitted).tune(ookg.TuningSettings(hiding, retraining=None, trials=1))
+    assert tuned.choice.judge == fitted
+    assert NewcomerChoice.from_dict(json.loads(json.dumps(tuned.choice.to_dict()))) == tuned.choice
+
+
+def test_the_command_stores_a_judge_and_uses_it(
+    model: ookg.Model,
+    parts: dict[str, Rows],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = tmp_path / "model"
+    model.save(directory)
+    for name in ("valid", "given", "claims"):
+        (tmp_path / name).write_text("".join("\t".join(row) + "\n" for row in parts[name]))
+    files = ["--valid", str(tmp_path / "valid"), "--given", str(tmp_path / "given"), str(tmp_path / "claims")]
+    command = ["classify", str(directory), "--device", "cpu", *files, "--judge", "--json"]
+    assert main([*command, "--save"]) == 0
+    said = capsys.readouterr()
+    assert "the judge is stored" in said.err
+    monkeypatch.setattr("ookg.evaluation.judging.train_again", no_training)
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(said.out)
+    known = ["classify", str(directory), "--device", "cpu", "--valid", str(tmp_path / "valid"), str(tmp_path / "valid")]
+    before = (directory / "model.json").read_bytes()
+    assert main([*known, "--judge", "--save"]) == 0
+    assert "no judge to store" in capsys.readouterr().err
+    assert (directory / "model.json").read_bytes() == before
+    description = json.loads(before)
+    description["newcomers"]["judge"]["shared"][0] += 1e-9
+    (directory / "model.json").write_text(json.dumps(description))
+    assert main(command) == 2
+    assert "damaged 'newcomers' (its digest is another)" in capsys.readouterr().err

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 
 from ookg.datasets.encoded import EncodedDataset
-from ookg.evidence.claims import simulated
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.evidence.fitting import fit_grouped_logistic, fit_logistic
 from ookg.scoring.queries import Queries
+from ookg.simulation.hidden_claims import hide_claims
 from ookg.types import IntArray
 
 KNOWN, NEW, RELATIONS = 20, 5, 4
@@ -64,7 +64,7 @@ def test_labelled_training_triples_are_not_given_when_they_are_asked() -> None:
     dataset = EncodedDataset(
         "own graph", "triplet-classification", 200, 201, RELATIONS, RELATIONS, train, valid, test, test, truth, None
     )
-    found = simulated(dataset)
+    found = hide_claims(dataset)
     given = {tuple(row) for row in np.concatenate([found.train, found.aux]).tolist()}
     assert len(found.test) > 10
     assert not given & {tuple(row) for row in found.test.tolist()}

@@ -32,7 +32,7 @@ OPTION_VALUES = (
 # Options that say how much work there is: what is between is meant, and takes its time.
 WORK = (
     "steps", "refine_steps", "judge_steps", "trials", "dim", "batch", "negatives", "seeds", "relation_dim", "svg",
-    "placeholder_entities", "sample", "refine_seconds",
+    "sample", "refine_seconds",
 )  # fmt: skip
 LEAST_ABSURD = 2**62
 MOST_WORK = 64

@@ -14,14 +14,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from fuzz.foreign_inputs import IMPORTERS, N, R, write_foreign
+from fuzz.version_1 import as_version_1
 from ookg.evidence.combined import RankingWeights
+from ookg.graph.known import KnownGraph
 from ookg.graph.rdf import rdf_syntax
-from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import Triples, as_triples, read_triples, write_triples
 from ookg.model.train import _digest
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration, Expectation
 from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
 from ookg.training.loop import TrainingRun
@@ -156,7 +158,7 @@ def write_inputs(folder: Path) -> None:
     lines = [f"{name} = {json.dumps(value)}" for name, value in SETTINGS.to_dict().items()]
     (folder / "settings" / "settings.toml").write_text("\n".join(["# a comment", *lines]) + "\n")
     for name, model in (("model", "transe"), ("rotate", "rotate"), ("transr", "transr")):
-        _write_model(folder / name / "model", graph, model)
+        _write_model(folder / name / "model", graph, model, version=1 if model == "rotate" else 2)
     _write_model(folder / "iris" / "model", as_triples([[f"{IRI}{label}" for label in row] for row in known]), "transe")
     _write_state(folder / "state" / "run", folder / "triples" / "graph.tsv")
     _write_results(folder / "results")
@@ -202,7 +204,7 @@ def _write_claims(folder: Path, known: list[tuple[str, str, str]]) -> None:
     (folder / "p.txt").write_text("http://x/r0\n<http://x/r1>\n")
 
 
-def _write_model(folder: Path, graph: Triples, model: str) -> None:
+def _write_model(folder: Path, graph: Triples, model: str, version: int = 2) -> None:
     generator = torch.Generator().manual_seed(0)
     settings = SETTINGS.changed({"model": model})
     geometry = settings.geometry
@@ -219,22 +221,23 @@ def _write_model(folder: Path, graph: Triples, model: str) -> None:
         ranking={"refined": RankingWeights()},
         calibration={"closed form": Calibration(expectation, expectation, 5, 2.0, 7)},
         simulation={"seed": 0},
+        judge=FittedJudge(("x", "y"), (0.0, 0.5), (1.0, 2.0), (0.1, 0.2, 0.3), {}, "head", "0" * 64, {"claims": 4}),
     )
-    statistics = GraphStatistics.count(graph.ids, *sizes)
     provenance = {"ookg": "0.1.0", "training_triples": "0" * 16, "step": 4, "validations": [[2, 0.5]], "seconds": 1.0}
     save_checkpoint(
         Checkpoint(
             Embedding(geometry, *tables),
             graph.entities,
             graph.relations,
-            graph.ids,
-            statistics,
+            KnownGraph(graph.ids, *sizes),
             settings.to_dict(),
             provenance,
-            choice,
+            choice.to_dict(),
         ),
         folder,
     )
+    if version == 1:
+        as_version_1(folder)
     description = json.loads((folder / MODEL_FILE).read_text())
     (folder / description["data"]).rename(folder / "data-00000000")  # a name of its own would change the bytes
     (folder / MODEL_FILE).write_text(json.dumps(_plain(description) | {"data": "data-00000000"}, indent=2))

@@ -15,7 +15,7 @@ from ookg.newcomers.support import Support
 
 pytest.importorskip("numba")
 
-from ookg.training.cpu_step import weighted_candidates
+from ookg.kernels.cpu_newcomers import weighted_candidates
 
 ENTITIES, RELATIONS, NEWCOMERS = 30, 4, 300
 
@@ -54,7 +54,7 @@ def test_sums_equal_the_reference(model: str, dim: int, rows: int, tmp_path: Pat
     table.tofile(path)
     mapped = np.memmap(path, dtype=np.float32, mode="r", shape=table.shape)
     for entities in (table, mapped):
-        found = weighted_candidates(geometry, (entities, relations), support, picked, place, weights, NEWCOMERS)
+        found = weighted_candidates(geometry, (entities, relations), support.links, picked, place, weights, NEWCOMERS)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)
 
@@ -64,5 +64,5 @@ def test_groups_without_rows_are_zero() -> None:
     support = random_support(np.random.default_rng(0), 5)
     none = np.empty(0, dtype=np.int64)
     tables = np.ones((ENTITIES, 3), dtype=np.float32), np.ones((RELATIONS, 3), dtype=np.float32)
-    found = weighted_candidates(geometry, tables, support, none, none, np.empty(0), 2)
+    found = weighted_candidates(geometry, tables, support.links, none, none, np.empty(0), 2)
     np.testing.assert_array_equal(found, np.zeros((2, 3)))

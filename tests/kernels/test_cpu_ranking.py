@@ -16,7 +16,7 @@ from ookg.scoring.ranking import AnswerIndex, reference_rank_counts
 
 pytest.importorskip("numba")
 
-from ookg.training.cpu_step import gap_to_all, rank_counts
+from ookg.kernels.cpu_ranking import gap_to_all, rank_counts
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from ookg.newcomers.support import Support
 
 pytest.importorskip("numba")
 
-from ookg.kernels.cpu_refinement import NumbaRefinement
+from ookg.newcomers.cpu_refinement import NumbaRefinement
 
 ENTITIES, RELATIONS = 23, 3
 

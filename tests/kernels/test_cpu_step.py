@@ -37,9 +37,9 @@ def random_triples(seed: int, size: int = 150) -> Tensor:
     return torch.from_numpy(np.unique(triples, axis=0))
 
 
-def numba_step(triples: Tensor, settings: TrainingSettings) -> NumbaStep:
-    sampler = Sampler(triples, ENTITIES, RELATIONS, settings)
-    return NumbaStep(Tables.initial(ENTITIES, RELATIONS, settings, "cpu"), sampler, settings)
+def numba_step(triples: Tensor, settings: TrainingSettings, untrained: int = 0) -> NumbaStep:
+    sampler = Sampler(triples, ENTITIES + untrained, RELATIONS, settings)
+    return NumbaStep(Tables.initial(ENTITIES + untrained, RELATIONS, settings, "cpu"), sampler, settings)
 
 
 def reference_step(triples: Tensor, settings: TrainingSettings) -> ReferenceStep:
@@ -68,9 +68,9 @@ def check_step(step: NumbaStep, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 6, 7, 40, 41])
-@pytest.mark.parametrize("placeholders", [0, 13])
-def test_negatives_are_the_samplers(number: int, placeholders: int) -> None:
-    step = numba_step(random_triples(0), settings_of("transe", 1, placeholder_entities=placeholders))
+@pytest.mark.parametrize("untrained", [0, 13])
+def test_negatives_are_the_samplers(number: int, untrained: int) -> None:
+    step = numba_step(random_triples(0), settings_of("transe", 1), untrained)
     batch = step.sampler(number)
     ids, usable = step.negatives(number, batch.triples)
     np.testing.assert_array_equal(ids, batch.negatives.numpy())
@@ -91,9 +91,8 @@ def test_any_width(model: str, norm: int, dim: int) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_placeholders(number: int) -> None:
-    settings = settings_of("transe", 1, placeholder_entities=30, l2=0.1)
-    check_step(numba_step(random_triples(1), settings), number)
+def test_untrained_rows(number: int) -> None:
+    check_step(numba_step(random_triples(1), settings_of("transe", 1, l2=0.1), untrained=30), number)
 
 
 @pytest.mark.parametrize(("model", "norm"), GEOMETRIES)

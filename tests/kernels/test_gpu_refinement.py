@@ -33,7 +33,7 @@ def test_triton_steps_equal_reference_steps(interpreted: Callable[[str], str]) -
 
 
 def compare(geometry: Geometry, settings: RefineSettings) -> None:
-    from ookg.kernels.gpu_refinement import TritonRefinement
+    from ookg.newcomers.gpu_refinement import TritonRefinement
 
     generator = torch.Generator().manual_seed(0)
 

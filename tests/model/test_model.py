@@ -6,7 +6,7 @@ import torch
 
 import ookg
 from ookg.errors import InputError
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.triples import as_triples
 from ookg.model.model import Model
 from ookg.models import TransE
@@ -23,9 +23,9 @@ def line() -> Model:
     step = {"next": 1.0, "far": 5.0}
     entities = torch.tensor([[place[label]] for label in triples.entities.labels.to_pylist()])
     relations = torch.tensor([[step[label]] for label in triples.relations.labels.to_pylist()])
-    statistics = GraphStatistics.count(triples.ids, 4, 2)
+    graph = KnownGraph(triples.ids, 4, 2)
     embedding = Embedding(TransE(1), entities, relations)
-    return Model(Checkpoint(embedding, triples.entities, triples.relations, triples.ids, statistics, {}, {}))
+    return Model(Checkpoint(embedding, triples.entities, triples.relations, graph, {}, {}))
 
 
 def test_embed_by_hand(line: Model) -> None:

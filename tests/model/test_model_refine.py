@@ -16,7 +16,7 @@ from conftest import SMALL
 from ookg.errors import InputError
 from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassificationResult
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.model import Model
 from ookg.models import Geometry, RotatE, TransE
@@ -40,7 +40,7 @@ VALID = [("e1", "r0", "e2", "1"), ("e3", "r0", "e4", "0"), ("e5", "r1", "e6", "1
 
 def bare(model: Model) -> Model:
     """The model as if it had come without its training triples."""
-    return Model(replace(model.checkpoint, triples=np.empty((0, 3), dtype=np.int64), statistics=None))
+    return Model(replace(model.checkpoint, graph=None))
 
 
 # Settings at the scale of a model.
@@ -78,7 +78,7 @@ def test_which_settings_a_model_takes(model: Model) -> None:
     found = model.refinement(True)
     assert found is not None
     assert found.margin == pytest.approx(1.5 * 4.0)  # of the training's margin
-    tuned = Model(replace(model.checkpoint, newcomers=NewcomerChoice(refine=FEW)))
+    tuned = Model(replace(model.checkpoint, newcomers=NewcomerChoice(refine=FEW).to_dict()))
     assert tuned.refinement(True) == FEW
     unknown = Model(replace(model.checkpoint, settings={})).refinement(True)
     assert unknown is not None
@@ -91,7 +91,7 @@ def test_which_ranking_weights_a_model_takes(model: Model) -> None:
     assert model.ranking_weights(chosen, refined=True) is chosen
     assert model.ranking_weights(True, refined=True) == RankingWeights()
     assert model.ranking_weights(True, refined=False) == CLOSED_FORM_WEIGHTS
-    tuned = Model(replace(model.checkpoint, newcomers=NewcomerChoice(ranking={"refined": chosen})))
+    tuned = Model(replace(model.checkpoint, newcomers=NewcomerChoice(ranking={"refined": chosen}).to_dict()))
     assert tuned.ranking_weights(True, refined=True) == chosen
     assert tuned.ranking_weights(True, refined=False) == CLOSED_FORM_WEIGHTS
 
@@ -124,8 +124,8 @@ def test_refined_vectors_are_nearer_to_their_own_triples(geometry: Geometry, see
     order = [int(label[1:]) for label in labels.entities.labels.to_pylist()]
     relation_order = [int(label[1:]) for label in labels.relations.labels.to_pylist()]
     embedding = Embedding(geometry, entities[order].contiguous(), relations[relation_order].contiguous())
-    statistics = GraphStatistics.count(labels.ids, 40, 4)
-    model = Model(Checkpoint(embedding, labels.entities, labels.relations, labels.ids, statistics, {}, {}))
+    graph = KnownGraph(labels.ids, 40, 4)
+    model = Model(Checkpoint(embedding, labels.entities, labels.relations, graph, {}, {}))
     given = [("new", f"r{n}", f"e{n}") for n in range(4)] + [("new", "r0", f"e{rng.integers(4, 40)}")]
     # All of them are farther than the margin, and others much farther: nothing but the triples pulls.
     settings = RefineSettings(margin=0.1, steps=200, lr=0.1, negatives=16)
@@ -212,8 +212,8 @@ def countries() -> Model:
     generator = torch.Generator().manual_seed(0)
     tables = (torch.randn(size, 6, generator=generator) for size in (len(triples.entities), len(triples.relations)))
     embedding = Embedding(TransE(6), *tables)
-    statistics = GraphStatistics.count(triples.ids, len(triples.entities), len(triples.relations))
-    return Model(Checkpoint(embedding, triples.entities, triples.relations, triples.ids, statistics, {}, {}))
+    graph = KnownGraph(triples.ids, len(triples.entities), len(triples.relations))
+    return Model(Checkpoint(embedding, triples.entities, triples.relations, graph, {}, {}))
 
 
 @pytest.mark.parametrize("refine", [False, FEW])
@@ -385,7 +385,7 @@ def test_fitted_vectors_are_combined_where_relations_imply_one_another() -> None
     assert [model.combines(refine=True) for model in (plain, inverse)] == [False, True]
     assert not inverse.combines(refine=False)
     for best in METHODS:
-        tuned = Model(replace(plain.checkpoint, newcomers=NewcomerChoice(best=best)))
+        tuned = Model(replace(plain.checkpoint, newcomers=NewcomerChoice(best=best).to_dict()))
         assert tuned.combines(refine=True) == (best == "combined")
 
 

@@ -10,6 +10,7 @@ import torch
 
 import ookg
 from ookg.errors import InputError
+from ookg.graph.known import KnownGraph
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import as_triples
 from ookg.model.model import Model
@@ -388,8 +389,8 @@ def towns() -> Model:
     entities = torch.tensor([[place[label]] for label in triples.entities.labels.to_pylist()])
     relations = torch.tensor([[step[label]] for label in triples.relations.labels.to_pylist()])
     embedding = Embedding(TransE(1), entities, relations)
-    statistics = GraphStatistics.count(triples.ids, 4, 2)
-    return Model(Checkpoint(embedding, triples.entities, triples.relations, triples.ids, statistics, {}, {}))
+    graph = KnownGraph(triples.ids, 4, 2)
+    return Model(Checkpoint(embedding, triples.entities, triples.relations, graph, {}, {}))
 
 
 def test_a_model_embeds_and_names_what_it_made(towns: Model) -> None:

@@ -14,13 +14,13 @@ from ookg.cli import main
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
+from ookg.evaluation.measuring import figures_of
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree
 from ookg.newcomers.refinement import RefineSettings
 from ookg.research.reproduction import Places, reproduce
 from ookg.research.reproduction.cache import TrainedModel
-from ookg.research.reproduction.measuring import figures_of
 from ookg.research.reproduction.methods import INV_TRANSE, METHODS, Context, task_of
 from ookg.research.reproduction.methods import beyond as beyond_methods
 from ookg.research.reproduction.methods.beyond import BEYOND_METHODS

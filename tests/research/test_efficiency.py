@@ -13,12 +13,12 @@ import torch
 
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
+from ookg.evaluation.measuring import figures_of
 from ookg.research import baselines
 from ookg.research.reproduction import efficiency, efficiency_results
 from ookg.research.reproduction.cache import ModelCache
 from ookg.research.reproduction.efficiency import Measurement
 from ookg.research.reproduction.efficiency_results import KNOWN, LAN, NEW, Efficiency, RepresentationTime, TrainingTime
-from ookg.research.reproduction.measuring import figures_of
 from ookg.research.reproduction.methods import METHODS, Context
 from ookg.research.reproduction.paper import ENTITIES, TRIPLET_CLASSIFICATION, new_entity_ratio
 from ookg.research.reproduction.plan import Selection

@@ -20,16 +20,18 @@ from ookg.cli import main
 from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
+from ookg.evaluation import measuring
+from ookg.evaluation.measuring import figures_of
 from ookg.research.baselines import published_settings
-from ookg.research.reproduction import Places, Selection, efficiency, measuring, reproduce
+from ookg.research.reproduction import Places, Selection, efficiency, reproduce
 from ookg.research.reproduction.cache import ModelCache, TrainedModel
-from ookg.research.reproduction.measuring import figures_of
 from ookg.research.reproduction.methods import INV_ROTATE, INV_TRANSE, METHODS, Context, Method, Variant
 from ookg.research.reproduction.methods.baseline import BASELINE_METHODS
 from ookg.research.reproduction.methods.inverse import INV_TRANSE_AS_PUBLISHED, SECONDS
 from ookg.research.reproduction.methods.method import BOTH_TASKS
 from ookg.research.reproduction.plan import TABLES
 from ookg.research.reproduction.results import Run
+from ookg.research.reproduction.settings import PaperSettings
 from ookg.research.reproduction.tables import run_tables
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer
@@ -262,7 +264,7 @@ def test_settings_are_the_presets_but_for_what_is_listed() -> None:
         assert method.rough_seconds(dataset, on_gpu=True) == SECONDS["wn11", method.model][0]
     others = {"model": "transe", "seed": 3, "placeholder_entities": 38_194 - 36_277}
     schedule = {"lr": 1e-2, "steps": 30_000, "lr_drops": (1 / 3, 2 / 3)}
-    authors = PRESETS["wn11"].changed(others | schedule)  # all else is the preset's
+    authors = PaperSettings.of_preset("wn11").changed(others | schedule)  # all else is the preset's
     assert INV_TRANSE_AS_PUBLISHED.training(BOTH, 3) == authors
     assert authors.drop_steps == (10_000, 20_000)
     assert [authors.rate(step) for step in (9_999, 10_000, 20_000)] == pytest.approx([1e-2, 1e-3, 1e-4])

@@ -23,8 +23,9 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.audit import TRAINED, Audit, AuditSettings, audit
-from ookg.simulation.choice import NewcomerChoice
-from ookg.simulation.contenders import Contenders, Setup, starting_refinement
+from ookg.simulation.choice import NewcomerChoice, stored_choice
+from ookg.simulation.contenders import Contenders, Setup
+from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
@@ -64,8 +65,8 @@ def trained() -> Model:
 @pytest.fixture(scope="module")
 def checkpoint(trained: Model) -> Checkpoint:
     """The model with settings that make its refinement quick."""
-    refine = starting_refinement(trained.checkpoint).changed(FEW)
-    return replace(trained.checkpoint, newcomers=NewcomerChoice(refine=refine))
+    refine = NewcomerDefaults.of(trained.checkpoint).refine.changed(FEW)
+    return replace(trained.checkpoint, newcomers=NewcomerChoice(refine=refine).to_dict())
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +201,7 @@ def test_an_audit_is_determined_by_its_seed(audited: Audit, checkpoint: Checkpoi
 
 
 def test_an_audit_without_refinement_leaves_what_it_does_not_measure(audited: Audit, checkpoint: Checkpoint) -> None:
-    stored = replace(checkpoint, newcomers=audited.choice)
+    stored = replace(checkpoint, newcomers=audited.choice.to_dict())
     found = audit(stored, AuditSettings(replace(HIDING, seed=2), refine=False))
     assert set(found.calibration) == {"closed form"}
     assert set(found.choice.calibration) == {"closed form", "refined", "combined"}
@@ -271,21 +272,21 @@ def test_a_choice_is_stored_without_touching_the_vectors(trained: Model, tuned: 
     trained.save(tmp_path)
     assert load_checkpoint(tmp_path).newcomers is None
     data = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.glob("data-*/*")}
-    save_newcomer_choice(tuned.choice, tmp_path, trained.checkpoint)
+    save_newcomer_choice(tuned.choice.to_dict(), tmp_path, trained.checkpoint)
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.glob("data-*/*")} == data
     found = load_checkpoint(tmp_path)
-    assert found.newcomers == tuned.choice
-    assert starting_refinement(found) == tuned.choice.refine
+    assert stored_choice(found) == tuned.choice
+    assert NewcomerDefaults.of(found).refine == tuned.choice.refine
     assert torch.equal(found.embedding.entities, trained.entity_vectors)
     Model(found).save(tmp_path)  # and it stays with the model when that is saved
-    assert load_checkpoint(tmp_path).newcomers == tuned.choice
+    assert stored_choice(load_checkpoint(tmp_path)) == tuned.choice
 
 
 def test_a_choice_is_not_stored_with_a_model_that_took_the_place(trained: Model, tuned: Tuning, tmp_path: Path) -> None:
     provenance = trained.checkpoint.provenance | {"created": "later"}
     Model(replace(trained.checkpoint, provenance=provenance)).save(tmp_path)
     with pytest.raises(InputError, match="another model has taken the place of the one this was found for; nothing is"):
-        save_newcomer_choice(tuned.choice, tmp_path, trained.checkpoint)
+        save_newcomer_choice(tuned.choice.to_dict(), tmp_path, trained.checkpoint)
     assert load_checkpoint(tmp_path).newcomers is None
 
 
@@ -326,7 +327,8 @@ def test_a_damaged_choice_is_named(trained: Model, tmp_path: Path, damage: Any) 
     path.write_text(json.dumps(description | {"newcomers": damage}))
     remedy = "remove that section from the file, then tune or audit the model again"
     with pytest.raises(ModelFileError, match=rf"damaged 'newcomers' \([^;]+\); {remedy}$"):
-        load_checkpoint(tmp_path)
+        Model.load(tmp_path)
+    assert main(["check", str(tmp_path)]) == 2
 
 
 def test_a_crash_while_storing_leaves_the_old_choice(
@@ -340,21 +342,21 @@ def test_a_crash_while_storing_leaves_the_old_choice(
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", crash)
         with pytest.raises(RuntimeError):
-            save_newcomer_choice(tuned.choice, tmp_path, trained.checkpoint)
+            save_newcomer_choice(tuned.choice.to_dict(), tmp_path, trained.checkpoint)
     assert load_checkpoint(tmp_path).newcomers is None
     left = sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("data-"))
     assert left == [LOCK_FILE, "model.json"]
 
 
 def test_a_model_without_triples_or_settings_is_refused(checkpoint: Checkpoint) -> None:
-    bare = replace(checkpoint, triples=np.empty((0, 3), dtype=np.int64), statistics=None)
+    bare = replace(checkpoint, graph=None)
     with pytest.raises(InputError, match="import it with --triples"):
         audit(bare)
     foreign = replace(checkpoint, settings={"margin": 4.0})
     with pytest.raises(InputError, match="imported, and how it was trained is not known"):
         simulate(foreign, HIDING, Retraining())
     assert simulate(foreign, HIDING).hidden.num_hidden == 24
-    unknown = starting_refinement(replace(checkpoint, settings={}, newcomers=None))
+    unknown = NewcomerDefaults.of(replace(checkpoint, settings={}, newcomers=None)).refine
     assert 0 < unknown.margin < 100
 
 
@@ -394,7 +396,7 @@ def test_the_audit_command_prints_draws_and_stores(run: Run) -> None:
     assert "- Refining" in text
     assert Path("loss.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in Path("loss.svg").read_text()
-    stored = load_checkpoint("model").newcomers
+    stored = stored_choice(load_checkpoint("model"))
     assert stored is not None
     assert set(stored.calibration) == {"closed form", "refined", "combined"}
     document = json.loads(run("audit", "model", "--no-refine", "--json"))
@@ -405,11 +407,11 @@ def test_the_audit_command_prints_draws_and_stores(run: Run) -> None:
 def test_the_tune_command_chooses_and_stores(run: Run) -> None:
     text = run("tune", "model", "--steps", "5", "--trials", "1")
     assert "nothing is stored" in text
-    before = load_checkpoint("model").newcomers
+    before = stored_choice(load_checkpoint("model"))
     assert before is not None
     assert before.power is None
     document = json.loads(run("tune", "model", "--steps", "5", "--trials", "1", "--save", "--json"))
-    stored = load_checkpoint("model").newcomers
+    stored = stored_choice(load_checkpoint("model"))
     assert stored is not None
     assert stored == NewcomerChoice.from_dict(document["choice"])
     assert "best:" in run("tune", "model", "--quick", "--trials", "1")

@@ -18,7 +18,7 @@ from ookg.graph.vocabulary import Vocabulary
 from ookg.model.model import Model
 from ookg.models import TransE
 from ookg.models.embedding import Embedding
-from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.choice import NewcomerChoice, stored_choice
 from ookg.storage import checkpoint
 from ookg.storage.checkpoint import (
     STATE_FILE,
@@ -29,6 +29,7 @@ from ookg.storage.checkpoint import (
     refuse_damage,
     save_checkpoint,
 )
+from ookg.storage.data import FILES
 from ookg.system.files import LOCK_FILE
 
 
@@ -79,7 +80,7 @@ def test_a_crash_while_saving_leaves_the_old_model(
         assert torch.equal(ookg.load(str(tmp_path)).entity_vectors, model.entity_vectors)
 
 
-@pytest.mark.parametrize("name", checkpoint.FILES)
+@pytest.mark.parametrize("name", FILES)
 def test_damaged_files_are_refused_with_their_name(model: Model, tmp_path: Path, name: str) -> None:
     model.save(tmp_path)
     path = data_folder(tmp_path) / name
@@ -101,8 +102,8 @@ def test_descriptions_that_are_not_ours(model: Model, tmp_path: Path) -> None:
     model.save(tmp_path)
     path = tmp_path / "model.json"
     description = json.loads(path.read_text())
-    path.write_text(json.dumps(description | {"version": 2}))
-    with pytest.raises(ModelFileError, match="version 2, and this ookg reads up to 1; upgrade"):
+    path.write_text(json.dumps(description | {"version": 3}))
+    with pytest.raises(ModelFileError, match="version 3, and this ookg reads up to 2; upgrade"):
         load_checkpoint(tmp_path)
     path.write_text(json.dumps({"format": "something else"}))
     with pytest.raises(ModelFileError, match="not the description of an ookg model"):
@@ -122,8 +123,7 @@ def test_labels_must_fit_the_vectors(model: Model) -> None:
             part.embedding,
             Vocabulary(["a"]),
             part.relations,
-            part.triples,
-            part.statistics,
+            part.graph,
             part.settings,
             part.provenance,
         )
@@ -137,13 +137,11 @@ def test_a_place_that_cannot_be_written(model: Model, tmp_path: Path) -> None:
 
 def test_a_model_without_training_triples(model: Model, tmp_path: Path) -> None:
     part = model.checkpoint
-    bare = Checkpoint(
-        part.embedding, part.entities, part.relations, part.triples[:0], None, part.settings, part.provenance
-    )
+    bare = Checkpoint(part.embedding, part.entities, part.relations, None, part.settings, part.provenance)
     save_checkpoint(bare, tmp_path)
     found = ookg.load(str(tmp_path))
     assert found.checkpoint.statistics is None
-    assert sorted(path.name for path in data_folder(tmp_path).iterdir()) == sorted(checkpoint.FILES[:3])
+    assert sorted(path.name for path in data_folder(tmp_path).iterdir()) == sorted(FILES[:3])
     given = [("x", "r0", "e1"), ("x", "r1", "e2")]
     vectors = found.embed(given).vectors
     assert torch.equal(vectors, model.embed(given, weights=ookg.Uniform()).vectors)
@@ -157,11 +155,10 @@ def test_a_model_without_training_triples(model: Model, tmp_path: Path) -> None:
 
 
 def test_geometries_of_models_trained_elsewhere_survive_the_disk(model: Model, tmp_path: Path) -> None:
-    part = model.checkpoint
     geometry = TransE(2, 2, squared=True, unit_norm=2)
     embedding = Embedding(geometry, torch.eye(2), torch.ones(1, 2))
     labels = Vocabulary(["a", "b"]), Vocabulary(["r"])
-    save_checkpoint(Checkpoint(embedding, *labels, part.triples[:0], None, {}, {}), tmp_path)
+    save_checkpoint(Checkpoint(embedding, *labels, None, {}, {}), tmp_path)
     found = ookg.load(str(tmp_path))
     assert found.checkpoint.embedding.geometry == geometry
     new = found.embed([("x", "r", "a"), ("x", "r", "b")])
@@ -197,7 +194,7 @@ def test_an_open_model_keeps_its_files_until_a_write_after_it_is_closed(model: M
     copied = Model(replace(opened.checkpoint, settings={"other": 1}))
     for _ in range(2):
         model.save(tmp_path)
-        assert all((first / name).is_file() for name in checkpoint.FILES)
+        assert all((first / name).is_file() for name in FILES)
     assert len(list(tmp_path.glob("data-*"))) == 2
     del opened
     gc.collect()
@@ -272,7 +269,7 @@ def test_nothing_is_removed_beside_a_damaged_description(model: Model, tmp_path:
     assert torch.equal(ookg.load(str(tmp_path)).entity_vectors, model.entity_vectors)
 
 
-@pytest.mark.parametrize("name", checkpoint.FILES)
+@pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_is_found(model: Model, tmp_path: Path, name: str) -> None:
     model.save(tmp_path)
     path = data_folder(tmp_path) / name
@@ -284,7 +281,7 @@ def test_a_flipped_bit_is_found(model: Model, tmp_path: Path, name: str) -> None
         assert [file.name for file in check_model(tmp_path) if file.problem] == [f"{path.parent.name}/{name}"]
         with pytest.raises(ModelFileError, match=rf"{name}: damaged model file .*; the model is damaged, restore it"):
             refuse_damage(tmp_path)
-        if name != checkpoint.FILES[0]:  # the vectors are not read when a model is loaded
+        if name != FILES[0]:  # the vectors are not read when a model is loaded
             with pytest.raises(ModelFileError, match=rf"{name}: damaged model file"):
                 load_checkpoint(tmp_path)
     path.write_bytes(content)
@@ -292,7 +289,7 @@ def test_a_flipped_bit_is_found(model: Model, tmp_path: Path, name: str) -> None
 
 
 def test_a_flipped_bit_in_the_description_is_found(model: Model, tmp_path: Path) -> None:
-    chosen = Model(replace(model.checkpoint, newcomers=NewcomerChoice(power=2.0)))
+    chosen = Model(replace(model.checkpoint, newcomers=NewcomerChoice(power=2.0).to_dict()))
     chosen.save(tmp_path)
     path = tmp_path / "model.json"
     content = path.read_bytes()
@@ -308,21 +305,21 @@ def test_a_flipped_bit_in_the_description_is_found(model: Model, tmp_path: Path)
         else:  # it says the same as before
             assert (again.settings, again.provenance) == (model.checkpoint.settings, model.checkpoint.provenance)
             assert again.embedding.geometry == model.checkpoint.embedding.geometry
-            assert again.newcomers == chosen.checkpoint.newcomers
+            assert stored_choice(again) == chosen.choice
     assert found > 290
     path.write_bytes(content)
     assert load_checkpoint(tmp_path).newcomers == chosen.checkpoint.newcomers
 
 
 def test_sections_and_layout_of_the_description_may_be_changed_by_hand(model: Model, tmp_path: Path) -> None:
-    Model(replace(model.checkpoint, newcomers=NewcomerChoice(power=2.0))).save(tmp_path)
+    Model(replace(model.checkpoint, newcomers=NewcomerChoice(power=2.0).to_dict())).save(tmp_path)
     path = tmp_path / "model.json"
     description = json.loads(path.read_text())
     del description["newcomers"]
     path.write_text(json.dumps(dict(reversed(description.items()))))
     assert load_checkpoint(tmp_path).newcomers is None
     path.write_text(json.dumps(description | {"newcomers": {"power": 3.0}}))  # as an older version stores it
-    found = load_checkpoint(tmp_path).newcomers
+    found = stored_choice(load_checkpoint(tmp_path))
     assert found is not None
     assert found.power == 3.0
     description["settings"]["dim"] = 9
@@ -342,7 +339,7 @@ def test_a_directory_of_an_older_version_has_only_sizes(model: Model, tmp_path: 
     path.write_text(json.dumps({key: value for key, value in description.items() if not key.startswith("digest")}))
     assert torch.equal(ookg.load(str(tmp_path)).entity_vectors, model.entity_vectors)
     found = check_model(tmp_path)
-    assert [(file.problem, file.is_digested) for file in found] == [(None, False)] * 6
+    assert [(file.problem, file.is_digested) for file in found] == [(None, False)] * 7
     triples = data_folder(tmp_path) / "triples.parquet"
     triples.write_bytes(triples.read_bytes() + b" ")
     assert [file.problem for file in check_model(tmp_path) if file.problem] == [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.vocabulary import Vocabulary
 from ookg.models import GEOMETRIES
 from ookg.models.embedding import Embedding
@@ -56,8 +56,7 @@ def save_model(directory: Path, entities: int) -> None:
         Embedding(GEOMETRIES["transe"](dim=DIM), vectors, torch.full((RELATIONS, DIM), 0.5)),
         Vocabulary([f"e{number}" for number in range(entities)]),
         Vocabulary([f"r{number}" for number in range(RELATIONS)]),
-        triples,
-        GraphStatistics.count(triples, entities, RELATIONS),
+        KnownGraph(triples, entities, RELATIONS),
         {},
         {},
     )

@@ -53,11 +53,16 @@ def test_training_lowers_the_loss_and_seeds_repeat(graph: Triples, name: str) ->
     assert not same(ookg.train(graph, settings, device="cpu"), other)
 
 
-def test_a_new_entity_is_not_trained_even_with_placeholders(graph: Triples) -> None:
-    plain = ookg.train(graph, SMALL, device="cpu")
-    padded = ookg.train(graph, SMALL.changed({"placeholder_entities": 7}), device="cpu")
+def test_untrained_rows_are_drawn_from_and_no_part_of_the_model(graph: Triples) -> None:
+    sizes = len(graph.entities), len(graph.relations)
+    plain, padded = (Trainer(torch.from_numpy(graph.ids), *sizes, SMALL, untrained_rows=rows) for rows in (0, 7))
+    assert padded.sampler.num_entities == plain.sampler.num_entities + 7
     assert len(plain.entity_vectors) == len(padded.entity_vectors) == len(graph.entities)
-    assert not same(plain, padded)
+    assert (len(plain.untrained_vectors), len(padded.untrained_vectors)) == (0, 7)
+    for _ in range(3):
+        plain.step()
+        padded.step()
+    assert not torch.equal(plain.entity_vectors, padded.entity_vectors)
 
 
 @pytest.mark.parametrize("stop_after", [1, 14, 15, 16, 29])  # the rate drops at step 15
@@ -170,8 +175,8 @@ def test_one_training_at_a_time_in_a_directory(graph: Triples, tmp_path: Path, m
         assert not holds_model(tmp_path)
     model.save(tmp_path)
     with held(tmp_path), pytest.raises(InputError, match="another training or tool is writing here"):
-        save_newcomer_choice(NewcomerChoice(), tmp_path, model.checkpoint)
-    save_newcomer_choice(NewcomerChoice(power=2.0), tmp_path, model.checkpoint)
+        save_newcomer_choice(NewcomerChoice().to_dict(), tmp_path, model.checkpoint)
+    save_newcomer_choice(NewcomerChoice(power=2.0).to_dict(), tmp_path, model.checkpoint)
     # What came into being before the directory was held is not replaced, and a finished run is taken.
     with pytest.raises(InputError, match="holds a model"), Storage(tmp_path).held():
         pass

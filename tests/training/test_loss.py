@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from ookg.training.reference_step import adam_update, loss_and_gradients
+from ookg.kernels.adam import adam_update
+from ookg.training.reference_step import loss_and_gradients
 from ookg.training.sampling import Batch, Sampler
 from ookg.training.settings import PRESETS, TrainingSettings
 

@@ -68,7 +68,7 @@ def test_steps_alternate_tails_then_heads() -> None:
 def test_negatives_are_false_and_cover_all_ids() -> None:
     triples = [[0, 0, t] for t in range(6)] + [[h, 1, 7] for h in range(5)]
     known = {tuple(row) for row in triples}
-    found = sampler(triples, 8, 2, batch=11, negatives=40, placeholder_entities=2)
+    found = sampler(triples, 8 + 2, 2, batch=11, negatives=40)
     seen = set()
     for step in range(6):
         batch = found(step)
@@ -79,7 +79,7 @@ def test_negatives_are_false_and_cover_all_ids() -> None:
             for e in ids:
                 assert ((e, r, t) if batch.corrupts_head else (h, r, e)) not in known
                 seen.add(e)
-    assert seen == set(range(10))  # the two placeholders too
+    assert seen == set(range(10))  # the two that no triple has, too
 
 
 def test_where_everything_is_true_no_negative_is_usable() -> None:

@@ -17,7 +17,6 @@ def test_presets_are_the_papers_settings() -> None:
     assert fb15k.subsampling
     assert (wn11.dim, wn11.margin, wn11.temperature, wn11.negatives, wn11.l2) == (300, 0.5, 1.0, 128, 1e-5)
     assert (wn11.steps, wn11.batch, wn11.drop_steps, wn11.subsampling) == (20_000, 1024, (10_000,), False)
-    assert all(settings.placeholder_entities == 0 for settings in PRESETS.values())
 
 
 def test_the_rate_drops_to_a_tenth_at_each_drop() -> None:

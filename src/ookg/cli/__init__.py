@@ -108,7 +108,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(commands: list[str]) -> argparse.ArgumentParser:
-    from ookg import __version__
+    from ookg.version import __version__
 
     parser = _Parser(
         prog="ookg", description="Vectors for entities that are new to a trained knowledge graph, without retraining."

@@ -49,10 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit, print, and draw and store what is asked for."""
     from ookg.errors import InputError
-    from ookg.simulation.audit import AuditSettings, audit
+    from ookg.simulation.audit import AuditSettings
     from ookg.simulation.picture import draw_audit, picture_files
     from ookg.simulation.retraining import Retraining
-    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
+    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
     from ookg.system.files import check_place
 
     if arguments.save and not arguments.retrain:
@@ -60,23 +60,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.steps is not None and not arguments.retrain:
         raise InputError("--steps is for training again; add --retrain")
     if arguments.figure is not None:
-        from ookg.research.reproduction.figures import import_matplotlib
+        from ookg.system.figures import import_matplotlib
 
         import_matplotlib()
         for file in picture_files(arguments.figure):
             check_output(str(file), [], arguments.model)
     retraining = Retraining(arguments.steps, progress=True) if arguments.retrain else None
     settings = AuditSettings(chosen_hiding(arguments), retraining, not arguments.no_refine, progress=True)
-    checkpoint = load_model(arguments).checkpoint
+    model = load_model(arguments)
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model)
-    found = audit(checkpoint, settings)
+    found = model.audit(settings)
     if arguments.figure is not None:
         for file in draw_audit(found, arguments.figure):
             note(f"{file}: written")
     if arguments.save:
-        save_newcomer_choice(found.choice, arguments.model, checkpoint)
+        model.with_choice(found.choice).save_choice(arguments.model)
         note(f"{arguments.model}: what to expect of a new entity is stored")
     print_notes(found.notes)
     if arguments.json:

@@ -22,9 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and print."""
+    from ookg.simulation.choice import check_stored_choice
     from ookg.storage.checkpoint import check_model
 
     found = check_model(arguments.model)
+    check_stored_choice(arguments.model)
     damaged = [file.name for file in found if file.problem is not None]
     if arguments.json:
         print_json({"ok": not damaged, "files": [asdict(file) for file in found]})

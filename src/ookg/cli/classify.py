@@ -6,6 +6,7 @@ A claim's score is held against its relation's threshold, found on labelled vali
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from ookg.cli.console import (
     add_format_options,
@@ -18,6 +19,7 @@ from ookg.cli.console import (
     chosen_refine,
     chosen_weights,
     load_model,
+    note,
     print_json,
     print_notes,
     print_table,
@@ -28,21 +30,29 @@ from ookg.cli.console import (
 )
 
 SUMMARY = "is this triple true"
-MOST_TRUSTS = 10  # new entities that are told about below the table
+MOST_TRUSTS = 10  # new entities that are listed below the table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model_argument(parser)
-    parser.add_argument("claims", metavar="CLAIMS", help="triples to judge; with a label column the accuracy is told")
+    parser.add_argument(
+        "claims", metavar="CLAIMS", help="triples to judge; with a label column the accuracy is reported"
+    )
     parser.add_argument("--valid", required=True, metavar="FILE", help="labelled triples to find the thresholds on")
     parser.add_argument("--given", metavar="TRIPLES", help="triples about new entities")
     parser.add_argument(
         "--judge",
         action="store_true",
-        help="judge claims about new entities by all evidence: trains once more, without some entities of --valid",
+        help="judge claims about new entities by all evidence: by the judge stored with the model, or by one that "
+        "learns on --valid, which trains once more without some of its entities",
     )
     parser.add_argument("--judge-steps", type=whole_number, metavar="N", help="steps of that training (as the model's)")
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="train the judge anew and store it with the model, where the next --judge finds it",
+    )
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "degree")
@@ -53,8 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Classify and print."""
     from ookg.errors import InputError
-    from ookg.evaluation.judging import JudgeSettings, judge
     from ookg.graph.triples import Triples, read_triples
+    from ookg.simulation.judge import JudgeSettings
+    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
+    from ookg.system.files import check_place
 
     form = triple_format(arguments)
     model = load_model(arguments)
@@ -67,11 +79,22 @@ def run(arguments: argparse.Namespace) -> int:
             raise InputError(
                 "--judge has its own way to weigh evidence; leave out --weights, --max-neighbors, --refine"
             )
-        settings = JudgeSettings(steps=arguments.judge_steps, progress=True)
-        found = judge(model, claims, valid=valid, given=given, settings=settings)
+        if arguments.save:
+            check_place(Path(arguments.model) / MODEL_FILE)
+            refuse_damage(arguments.model)
+        is_stored = model.choice.judge is not None and arguments.judge_steps is None and not arguments.save
+        judge = True if is_stored else JudgeSettings(steps=arguments.judge_steps, progress=True)
+        found = model.classify(claims, valid=valid, given=given, judge=judge)
+        if arguments.save and found.judge is None:
+            note("no claim about a new entity, so there is no judge to store")
+        elif arguments.save:
+            model.with_judge(found.judge).save_choice(arguments.model)
+            note(f"{arguments.model}: the judge is stored")
     else:
         if arguments.judge_steps is not None:
             raise InputError("--judge-steps without --judge; give both")
+        if arguments.save:
+            raise InputError("--save stores the judge, and there is none without --judge; give both")
         found = model.classify(claims, valid=valid, given=given, weights=weights, limit=limit, refine=refine or False)
     print_notes(found.notes)
     if arguments.json:

@@ -52,13 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate and print."""
     from ookg.datasets import load_dataset
-    from ookg.evaluation.evaluate import LinkPredictionResult, evaluate
+    from ookg.evaluation.evaluate import LinkPredictionResult
     from ookg.scoring.link_prediction import PROTOCOLS
 
     dataset = load_dataset(arguments.dataset, arguments.data)
     model = load_model(arguments)
-    result = evaluate(
-        model,
+    result = model.evaluate(
         dataset,
         task=arguments.task,
         weights=chosen_weights(arguments),

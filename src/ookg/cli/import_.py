@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from ookg.cli.console import add_format_options, note, print_notes, triple_format, whole_number
+from ookg.interchange import MODELS
 
 SUMMARY = "bring in a model that another tool trained"
 POOR = 0.6
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     labels.add_argument("--relations", metavar="FILE", type=Path, help="labels of the relations")
     stated = parser.add_argument_group("what the files do not say (refused where they say otherwise)")
-    stated.add_argument("--model", choices=("transe", "rotate"), help="the model")
+    stated.add_argument("--model", choices=MODELS, help="the model")
     stated.add_argument("--norm", type=whole_number, choices=(1, 2), help="the norm of its distance")
     stated.add_argument("--gamma", type=float, metavar="X", help="its margin, where RotatE's phases depend on it")
     stated.add_argument(

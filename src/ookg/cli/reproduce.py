@@ -58,10 +58,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is missing, and show."""
-    from ookg.research.reproduction.figures import import_matplotlib
     from ookg.research.reproduction.plan import Selection
     from ookg.research.reproduction.rendering import read_marked
     from ookg.research.reproduction.runner import Places, cells, grids, make_missing
+    from ookg.system.figures import import_matplotlib
 
     selection = Selection.of(arguments.table, arguments.dataset, arguments.method, arguments.seeds)
     places = Places(arguments.out, arguments.models, arguments.data)

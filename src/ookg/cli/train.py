@@ -29,13 +29,13 @@ NUMBERS: dict[str, tuple[type, str]] = {
     "seed": (int, "seed of every random draw"),
     "validate_every": (int, "steps between validations (needs --valid, or a data set)"),
     "patience": (int, "stop after so many validations without a new best, and keep the best"),
-    "placeholder_entities": (int, "reproduction only: untrained rows to draw negatives from too"),
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from ookg.training.settings import MODELS, PRESETS, TrainingSettings
+    from ookg.models import GEOMETRIES
+    from ookg.training.settings import PRESETS, TrainingSettings
 
     defaults = TrainingSettings()
     parser.add_argument(
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--preset", choices=tuple(PRESETS), help="the paper's settings for its two families of data sets"
     )
-    group.add_argument("--model", choices=MODELS, help=f"default: {defaults.model}")
+    group.add_argument("--model", choices=tuple(GEOMETRIES), help=f"default: {defaults.model}")
     for name, (kind, text) in NUMBERS.items():
         option = f"--{name.replace('_', '-')}"
         group.add_argument(

@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Choose, print, and store if asked for."""
     from ookg.errors import InputError
     from ookg.simulation.retraining import Retraining
-    from ookg.simulation.tuning import TuningSettings, tune
-    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage, save_newcomer_choice
+    from ookg.simulation.tuning import TuningSettings
+    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
     from ookg.system.files import check_place
 
     if arguments.quick and (arguments.save or arguments.steps is not None):
@@ -53,13 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"{problem}, which --quick does without; leave --quick out")
     retraining = None if arguments.quick else Retraining(arguments.steps, reference=False, progress=True)
     settings = TuningSettings(chosen_hiding(arguments), retraining, arguments.trials, arguments.seconds, progress=True)
-    checkpoint = load_model(arguments).checkpoint
+    model = load_model(arguments)
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model)
-    found = tune(checkpoint, settings)
+    found = model.tune(settings)
     if arguments.save:
-        save_newcomer_choice(found.choice, arguments.model, checkpoint)
+        model.with_choice(found.choice).save_choice(arguments.model)
         note(f"{arguments.model}: the choice is stored")
     print_notes(found.notes)
     if arguments.json:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     if choice.refine is not None:
         print(f"refine: margin {choice.refine.margin:g}, lr {choice.refine.lr:g}, steps {choice.refine.steps:,}")
     for name, weights in choice.ranking.items():
-        print(f"combined, {name}: vector {weights.vector:g}, links {weights.links:g}, habits {weights.habits:g}")
+        print(f"combined, {name}: {', '.join(f'{what} {weight:g}' for what, weight in weights.items())}")
     print(f"best: {choice.best}")
     if not arguments.save and not arguments.quick:
         print("nothing is stored; --save stores it with the model")

@@ -10,6 +10,7 @@ import numpy as np
 from ookg.datasets.dataset import Dataset, Task, compact
 from ookg.datasets.negatives import Corruptor
 from ookg.errors import InputError
+from ookg.graph.hiding import Hiding, mask
 from ookg.graph.triples import TripleIds, Triples, first_occurrences
 from ookg.types import BoolArray, IntArray
 
@@ -80,23 +81,23 @@ def split(triples: Triples, settings: SplitSettings | None = None) -> Split:
     sorter = _Sorter(ids, len(triples.entities), len(triples.relations), settings.new)
     test = sorter.draw(wanted, random)
     sorting = sorter.sort(test)
-    valid = _draw_valid(ids, np.flatnonzero(sorting.train), settings.valid_share, random)
+    valid = _draw_valid(ids, np.flatnonzero(sorting.hiding.stays), settings.valid_share, random)
     false_valid = false_test = None
     if settings.task == "triplet-classification":
         corruptor = Corruptor(ids, sorter.num_entities, sorter.num_relations, random)
-        known, train = np.flatnonzero(sorting.known), ids[sorting.train]
+        known, train = np.flatnonzero(sorting.hiding.known), ids[sorting.hiding.stays]
         false_valid, found = corruptor.corrupt(ids[valid], [0, 2], known, train)
         false_valid, valid = false_valid[found], valid[found]
         if settings.new == "both":  # both ends stay new
             about_new = np.concatenate([ids[sorting.aux], ids[test]])
-            false_test, found = corruptor.corrupt(ids[test], [0, 2], np.flatnonzero(sorting.new), about_new)
+            false_test, found = corruptor.corrupt(ids[test], [0, 2], np.flatnonzero(sorting.hiding.hidden), about_new)
         else:
             false_test, found = corruptor.corrupt(ids[test], KNOWN_ENDS[settings.new], known, train)
         false_test, test = false_test[found], test[found]
     if not len(test):
         remedy = "give more triples, ask for fewer test triples, or choose another end to be new"
         raise InputError(f"{triples.source}: no triple is fit for test; {remedy}")
-    in_train = sorting.train.copy()
+    in_train = sorting.hiding.stays.copy()
     in_train[valid] = False
     return Split(
         name="split",
@@ -107,20 +108,22 @@ def split(triples: Triples, settings: SplitSettings | None = None) -> Split:
         test=_part(triples, ids[test], false_test),
         wanted=int(wanted),
         drawn=len(test),
-        left_out=int(len(ids) - sorting.train.sum() - sorting.aux.sum() - len(test)),
+        left_out=int(len(ids) - sorting.hiding.stays.sum() - sorting.aux.sum() - len(test)),
     )
 
 
 @dataclass(frozen=True)
 class _Sorting:
-    """Where the triples go, given the test triples; and which entities and relations are what."""
+    """Where the triples go, given the test triples.
 
-    train: BoolArray  # (triples,) no new end
-    aux: BoolArray  # (triples,) one new end, the other in train, and not a test triple
-    new: BoolArray  # (entities,)
-    known: BoolArray  # (entities,) in train; some are neither new nor known: all their triples are with new entities
-    trained: BoolArray  # (relations,) in train
-    supported: BoolArray  # (entities,) with an aux triple whose relation is in train
+    hiding: train is what stays; some entities are neither new nor known: all their triples are with new entities
+    aux: (triples,) what ties a new entity to a known one, and is not a test triple
+    supported: (entities,) with an aux triple whose relation is in train
+    """
+
+    hiding: Hiding
+    aux: BoolArray
+    supported: BoolArray
 
 
 class _Sorter:
@@ -136,15 +139,12 @@ class _Sorter:
 
     def sort(self, test: IntArray) -> _Sorting:
         """Sort all triples, given the rows of the test triples."""
-        head, relation, tail = self.ids.T
-        new = _mask(self.ids[test][:, self.new_ends], self.num_entities)
-        train = ~(new[head] | new[tail])
-        known = _mask(self.ids[train][:, [0, 2]], self.num_entities)
-        trained = _mask(relation[train], self.num_relations)
-        aux = (new[head] & known[tail]) | (known[head] & new[tail])
+        new = mask(self.ids[test][:, self.new_ends], self.num_entities)
+        hiding = Hiding.of(self.ids, new, self.num_relations)
+        aux = hiding.ties.copy()
         aux[test] = False
-        support = self.ids[aux & trained[relation]]
-        return _Sorting(train, aux, new, known, trained, _mask(support[:, [0, 2]], self.num_entities))
+        support = self.ids[aux & hiding.trained[self.ids[:, 1]]]
+        return _Sorting(hiding, aux, mask(support[:, [0, 2]], self.num_entities))
 
     def draw(self, count: int, random: np.random.Generator) -> IntArray:
         """The rows of test triples, `count` of them unless no more fit."""
@@ -171,8 +171,8 @@ class _Sorter:
         test = self._without_conflicts(test)
         for round_number in range(len(test)):
             sorting, triples, rank = self.sort(test), self.ids[test], np.arange(len(test))
-            misfit = ~sorting.trained[triples[:, 1]]
-            misfit |= ~sorting.known[triples[:, self.known_ends]].all(axis=1)
+            misfit = ~sorting.hiding.trained[triples[:, 1]]
+            misfit |= ~sorting.hiding.known[triples[:, self.known_ends]].all(axis=1)
             ends = triples[:, self.new_ends]  # (test, new ends)
             last = np.zeros(self.num_entities, np.int64)
             for column in ends.T:
@@ -222,12 +222,6 @@ def _part(triples: Triples, true: TripleIds, false: TripleIds | None = None) -> 
     ids = np.stack([true, false], axis=1).reshape(-1, 3)  # (2 · true, 3)
     truth = np.tile([True, False], len(true))
     return compact(Triples(ids, triples.entities, triples.relations, truth, triples.source))
-
-
-def _mask(ids: IntArray, size: int) -> BoolArray:
-    mask = np.zeros(size, dtype=np.bool_)
-    mask[ids] = True
-    return mask
 
 
 def _first(ids: IntArray, size: int) -> IntArray:

@@ -1,1 +1,1 @@
-"""How good it is: ranks, link prediction, thresholds, triplet classification."""
+"""How good it is: link prediction, triplet classification, and claims judged by all evidence."""

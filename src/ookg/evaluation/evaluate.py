@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 
 from ookg.datasets import Dataset, Task, load_dataset
+from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
-from ookg.evidence.combined import CombinedScorer, RankingWeights
+from ookg.evaluation.measuring import judged_claims, queries_of, ranked
+from ookg.evaluation.subject import EvaluatedModel
+from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
 from ookg.graph.triples import Triples
-from ookg.graph.vocabulary import Vocabulary
-from ookg.model.model import Given, Model, accuracy
 from ookg.newcomers.embedder import NeighborLimit
+from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.reducer import Correlation, Degree, Weights
 from ookg.newcomers.refinement import RefineSettings
-from ookg.scoring.link_prediction import (
-    PROTOCOLS,
-    Protocol,
-    kept_by,
-    link_prediction,
-)
-from ookg.scoring.queries import test_queries
+from ookg.scoring.link_prediction import PROTOCOLS, Protocol
 from ookg.scoring.ranking import RankSummary, Ties
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.system.display import counted
@@ -51,6 +47,9 @@ class LinkPredictionResult:
         figures = {name: None if np.isnan(value) else value for name, value in self.summary.to_dict().items()}
         head = {"task": "link-prediction", "protocol": self.protocol, "ties": self.ties}
         return head | figures | {"unscored": self.unscored, "unreachable": self.unreachable}
+
+    def __str__(self) -> str:
+        return f"link prediction ({self.protocol}): {self.summary}"
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,12 @@ class TripletClassificationResult:
             "relations": [vars(relation) for relation in self.by_relation],
         }
 
+    def __str__(self) -> str:
+        return f"triplet classification: {self.accuracy:.1f} % of {counted(self.claims, 'claim')} judged right"
+
 
 def evaluate(  # noqa: PLR0913 (options by keyword)
-    model: Model,
+    model: EvaluatedModel,
     dataset: Dataset | str | Path,
     *,
     task: Task | None = None,
@@ -129,7 +131,7 @@ class RankingOptions:
 
 
 def evaluate_link_prediction(
-    model: Model,
+    model: EvaluatedModel,
     dataset: Dataset,
     *,
     weights: Weights | None = None,
@@ -142,28 +144,21 @@ def evaluate_link_prediction(
     protocol, ties = options.protocol, options.ties
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol {protocol!r}; choose {' or '.join(PROTOCOLS)}")
-    weights = weights or model.default_weights(Correlation())
-    given = model.given(dataset.aux, weights, limit, new_relations=options.new_relations)
-    given = _refined(model, given, options.refine, progress)
-    splits = [_true_part(split) for split in (dataset.train, dataset.valid, dataset.aux, dataset.test)]
-    entities, relations = given.entities, given.relations
-    for split in splits:
-        entities, relations = entities.extended(split.entities.labels), relations.extended(split.relations.labels)
-    _check_fit(model, dataset, entities)
-    true_triples = np.concatenate([model.checkpoint.triples, *(split.encoded(entities, relations) for split in splits)])
-    scorer = _scorer(model, given, len(entities), options)
-    num_known, num_relations = len(model.entities), len(model.relations)
-    queries = kept_by(
-        protocol, test_queries(splits[-1].encoded(entities, relations), num_known), num_known, num_relations
-    )
+    weights = weights or model.defaults.weights(Correlation())
+    given = find_given(model.checkpoint, dataset.aux, weights, limit, new_relations=options.new_relations)
+    given = _refined(given, model.defaults.refinement(options.refine), progress)
+    encoded = _encoded(model, dataset, given, "link-prediction")
+    _check_fit(model, dataset, encoded.num_entities)
+    scorer = _scorer(model, given, encoded, options)
+    queries = queries_of(encoded, protocol)
     unscored = ~scorer.answerable(queries)
     if progress:
         with Progress("ranking", int((~unscored).sum()), "queries") as report:
-            counts = link_prediction(scorer, queries, true_triples, len(entities), protocol, report)
+            counts = ranked(scorer, encoded, queries, protocol, report)
     else:
-        counts = link_prediction(scorer, queries, true_triples, len(entities), protocol)
+        counts = ranked(scorer, encoded, queries, protocol)
     summary = RankSummary.of(counts.ranks(ties))
-    unreachable = int((queries.answer >= num_known).sum())
+    unreachable = int((queries.answer >= encoded.num_known).sum())
     notes = list(given.notes)
     if unreachable:
         notes.append(
@@ -172,24 +167,58 @@ def evaluate_link_prediction(
     return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), unreachable, notes)
 
 
-def _refined(model: Model, given: Given, refine: bool | RefineSettings, progress: bool) -> Given:
-    settings = model.refinement(refine)
+def _refined(given: Given, settings: RefineSettings | None, progress: bool) -> Given:
     if settings is None or not progress:
-        return model.refined(given, refine)
+        return given.refined_by(settings)
     with Progress("fitting new entities", settings.steps) as report:
-        return model.refined(given, settings, report)
+        return given.refined_by(settings, report)
 
 
-def _scorer(model: Model, given: Given, num_entities: int, options: RankingOptions) -> Scorer:
-    vectors = TranslationScorer(given.newcomers.with_room_for(num_entities - len(model.entities)))
-    weights = model.ranking_weights(options.combine, bool(options.refine))
+def _encoded(model: EvaluatedModel, dataset: Dataset, given: Given, task: Task) -> EncodedDataset:
+    """The data set on the ids of the model and of what is given; of labelled triples, the true ones are ranked."""
+    parts = [dataset.train, dataset.valid, dataset.aux, dataset.test]
+    if task == "link-prediction":
+        parts = [_true_part(part) for part in parts]
+    entities, relations, checkpoint = given.entities, given.relations, model.checkpoint
+    for part in parts:
+        entities, relations = entities.extended(part.entities.labels), relations.extended(part.relations.labels)
+    train, valid, aux, test = (part.encoded(entities, relations) for part in parts)
+    is_labelled = task == "triplet-classification"
+    return EncodedDataset(
+        name=dataset.name,
+        task=task,
+        num_known=len(checkpoint.entities),
+        num_entities=len(entities),
+        num_trained=len(checkpoint.relations),
+        num_relations=len(relations),
+        train=np.concatenate([checkpoint.triples, train]),
+        valid=valid,
+        aux=aux,
+        test=test,
+        valid_truth=dataset.valid.truth if is_labelled else None,
+        test_truth=dataset.test.truth if is_labelled else None,
+    )
+
+
+def _scorer(model: EvaluatedModel, given: Given, encoded: EncodedDataset, options: RankingOptions) -> Scorer:
+    vectors = _vectors(given, encoded)
+    weights = model.defaults.ranking_weights(options.combine, bool(options.refine))
     if weights is None:
         return vectors
-    return CombinedScorer([vectors], model.graph_evidence(given), weights)
+    size = given.newcomers.embedding.num_relations
+    if size == encoded.num_trained:
+        evidence = model.known_evidence.with_given(given.triples, encoded.num_known)
+    else:  # new relations have vectors, and evidence with them
+        evidence = GraphEvidence.count(model.checkpoint.triples, given.triples, size)
+    return CombinedScorer([vectors], evidence, weights)
+
+
+def _vectors(given: Given, encoded: EncodedDataset) -> TranslationScorer:
+    return TranslationScorer(given.newcomers.with_room_for(encoded.num_entities - encoded.num_known))
 
 
 def evaluate_triplet_classification(
-    model: Model,
+    model: EvaluatedModel,
     dataset: Dataset,
     *,
     weights: Weights | None = None,
@@ -202,22 +231,14 @@ def evaluate_triplet_classification(
         if split.truth is None:
             problem = f"data set {dataset.name}: {name} has no label column"
             raise InputError(f"{problem}; triplet classification needs one, use --task link-prediction")
-    weights = weights or model.default_weights(Degree())
-    given = model.refined(model.given(dataset.aux, weights, limit, new_relations=new_relations), refine)
-    _check_fit(model, dataset, given.entities)
-    thresholds = model.thresholds(dataset.valid, given)
-    truth = dataset.test.truth
-    assert truth is not None  # checked above
-    ids = dataset.test.encoded(given.entities, given.relations)
-    scores = given.newcomers.scores(ids)
-    limits = thresholds.of(ids[:, 1])
-    overall = accuracy(scores, limits, truth)
-    if overall is None:
-        raise InputError(f"data set {dataset.name}: no test triples")
-    right = (scores >= limits) == truth
-    return TripletClassificationResult(
-        len(truth), overall, int(np.isnan(scores).sum()), _by_relation(dataset.test, right), given.notes
-    )
+    weights = weights or model.defaults.weights(Degree())
+    given = find_given(model.checkpoint, dataset.aux, weights, limit, new_relations=new_relations)
+    given = given.refined_by(model.defaults.refinement(refine))
+    _check_fit(model, dataset, len(given.entities))
+    encoded = _encoded(model, dataset, given, "triplet-classification")
+    found = judged_claims(_vectors(given, encoded), encoded)
+    by_relation = _by_relation(dataset.test, found.right)
+    return TripletClassificationResult(len(found.truth), found.accuracy, found.unscored, by_relation, given.notes)
 
 
 def _by_relation(test: Triples, right: np.ndarray[Any, Any]) -> list[RelationAccuracy]:
@@ -237,16 +258,17 @@ def _true_part(triples: Triples) -> Triples:
     return triples if triples.truth is None else triples.select(triples.truth)
 
 
-def _check_fit(model: Model, dataset: Dataset, entities: Vocabulary) -> None:
+def _check_fit(model: EvaluatedModel, dataset: Dataset, num_entities: int) -> None:
     """Refuse a model that was not trained on the data set's train part: its result would mean nothing."""
-    leaked = model.entities.ids(dataset.new_entities.labels) >= 0
+    known = model.checkpoint.entities
+    leaked = known.ids(dataset.new_entities.labels) >= 0
     if leaked.any():
         example = dataset.new_entities.label(int(np.flatnonzero(leaked)[0]))
         problem = f"{int(leaked.sum()):,} new entities of {dataset.name} are known to the model, such as {example!r}"
         raise InputError(f"{problem}; evaluate a model that was trained on the train part of this data set")
-    if not len(entities) > len(model.entities):
+    if not num_entities > len(known):
         raise InputError(f"data set {dataset.name}: no new entities; make some with `ookg datasets split`")
-    unknown = int((model.entities.ids(dataset.known_entities.labels) < 0).sum())
+    unknown = int((known.ids(dataset.known_entities.labels) < 0).sum())
     if unknown:
         problem = f"{unknown:,} known entities of {dataset.name} are unknown to the model"
         raise InputError(f"{problem}; evaluate a model that was trained on the train part of this data set")

@@ -1,8 +1,8 @@
 """Judging claims about new entities by all evidence.
 
 A threshold that was found on claims about known entities is too strict or too lax for new ones: their vectors are
-rougher, so their distances are larger. So the judge learns on known entities that were made new (see `simulated`), and
-looks at how a claim stands among its rivals rather than at the distance alone.
+rougher, so their distances are larger. So the judge learns on known entities that were made new
+(`ookg.simulation.judge`), and looks at how a claim stands among its rivals rather than at the distance alone.
 """
 
 from __future__ import annotations
@@ -25,17 +25,26 @@ from ookg.types import BoolArray, FloatArray, IntArray
 
 SMALLEST_SHARE = 1e-4
 REGULARISATION = 2e-3
-# Of the known entities, at most this share is made new: the graph must stay what it is.
-MOST_HIDDEN = 0.2
 # A relation's own weights are held nearer to 0 than those that all relations share.
 OWN_SCALE = 0.5
+# What is looked at of each model's vectors, in the order of the columns.
+VECTOR_FEATURES = ("distance", "standing of the tail", "better tails", "standing of the head", "better heads")
+
+
+def feature_names(num_models: int = 1) -> tuple[str, ...]:
+    """What is looked at with the vectors of so many models, and of each source of evidence, by their names' order."""
+    return VECTOR_FEATURES * num_models + tuple(name for source in _sources() for name in SOURCES[source].features)
+
+
+def _sources() -> tuple[str, ...]:
+    return tuple(sorted(SOURCES))  # whatever order they were registered in
 
 
 @dataclass(frozen=True)
 class ClaimEvidence:
     """All that is looked at to judge a claim: some models' vectors and the graph of known and given triples.
 
-    sources: the names of the evidence that is looked at; sorted, so that their order of registration does not matter
+    sources: the names of the evidence that is looked at
     """
 
     vectors: tuple[Scorer, ...]
@@ -46,10 +55,10 @@ class ClaimEvidence:
     def gather(cls, vectors: Sequence[Scorer], dataset: EncodedDataset) -> ClaimEvidence:
         """The evidence of a data set's train and aux triples."""
         graph = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
-        return cls(tuple(vectors), graph, tuple(sorted(SOURCES)))
+        return cls(tuple(vectors), graph, _sources())
 
     def features(self, claims: IntArray) -> FloatArray:
-        """(claims, features); NaN where a claim cannot be scored."""
+        """(claims, features) as `feature_names` has them; NaN where a claim cannot be scored."""
         columns: list[FloatArray] = []
         for scorer in self.vectors:
             columns.append(scorer.scores(claims))
@@ -133,75 +142,3 @@ class JudgedScorer(Scorer):
             )
             rows.append(self.scores(np.stack([ends[0], np.full_like(everyone, relation), ends[1]], axis=1)))
         return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, self.num_known)
-
-
-def _among(triples: IntArray, others: IntArray) -> BoolArray:
-    """(triples,) whether each is one of the others."""
-    both = np.concatenate([triples, others])
-    _, number = np.unique(both, axis=0, return_inverse=True)
-    number = number.ravel()
-    found: BoolArray = np.isin(number[: len(triples)], number[len(triples) :])
-    return found
-
-
-def _first_distinct(ids: IntArray, most: int) -> IntArray:
-    """The first so many distinct ids, in their order."""
-    distinct, first = np.unique(ids, return_index=True)
-    return distinct[np.argsort(first)][:most]
-
-
-def simulated(dataset: EncodedDataset, seed: int = 0, share: float = 0.5) -> EncodedDataset:
-    """A data set like the given one, made of its train and valid parts alone: entities of valid claims become new.
-
-    The ends that are new in the test claims are made new in a share of the valid claims; their train triples with
-    known entities become aux, and the claims become test. Valid keeps the claims whose entities all stay known. At most
-    a fifth of the known entities is made new.
-    """
-    if dataset.valid_truth is None:
-        raise InputError(f"data set {dataset.name}: valid has no labels; claims about new entities cannot be simulated")
-    ends = [end for end in (0, 2) if (dataset.test[:, end] >= dataset.num_known).mean() > 0.5] or [0, 2]
-    inside = (dataset.valid[:, [0, 2]] < dataset.num_known).all(axis=1)
-    claims, truth = dataset.valid[inside], dataset.valid_truth[inside]
-    drawn = np.random.default_rng(seed).permutation(len(claims))[: max(1, round(share * len(claims)))]
-    is_new = np.zeros(dataset.num_known, dtype=np.bool_)
-    is_new[_first_distinct(claims[drawn][:, ends].ravel(), max(1, round(MOST_HIDDEN * dataset.num_known)))] = True
-    new_ends = is_new[claims[:, [0, 2]]]  # (claims, 2)
-    wanted = np.isin([0, 2], ends)
-    asked = np.zeros(len(claims), dtype=np.bool_)
-    asked[drawn] = True
-    asked &= (new_ends == wanted).all(axis=1) | ((len(ends) == 2) & new_ends.any(axis=1))
-    # What is asked must not be given: labelled claims may be training triples.
-    stated = dataset.train[~_among(dataset.train, claims)]
-    train_new = is_new[stated[:, [0, 2]]]
-    train = stated[~train_new.any(axis=1)]
-    is_known = np.zeros(dataset.num_known, dtype=np.bool_)
-    is_known[train[:, [0, 2]]] = True
-    aux = stated[train_new[:, 0] ^ train_new[:, 1]]
-    aux = aux[(is_new | is_known)[aux[:, [0, 2]]].all(axis=1)]
-    present = is_new | is_known
-    test, valid = (
-        asked & present[claims[:, [0, 2]]].all(axis=1),
-        ~new_ends.any(axis=1) & is_known[claims[:, [0, 2]]].all(axis=1),
-    )
-    # Known entities first, then the new ones.
-    order = np.concatenate([np.flatnonzero(is_known), np.flatnonzero(is_new)])
-    number = np.full(dataset.num_known, -1)
-    number[order] = np.arange(len(order))
-
-    def renumbered(triples: IntArray) -> IntArray:
-        return np.stack([number[triples[:, 0]], triples[:, 1], number[triples[:, 2]]], axis=1)
-
-    return EncodedDataset(
-        name=f"{dataset.name}, simulated",
-        task=dataset.task,
-        num_known=int(is_known.sum()),
-        num_entities=len(order),
-        num_trained=dataset.num_trained,
-        num_relations=dataset.num_trained,
-        train=renumbered(train),
-        valid=renumbered(claims[valid]),
-        aux=renumbered(aux),
-        test=renumbered(claims[test]),
-        valid_truth=truth[valid],
-        test_truth=truth[test],
-    )

@@ -30,7 +30,7 @@ class Habits(Source):
     name: ClassVar[str] = "habits"
     weight: ClassVar[float] = 0.69
     closed_form_weight: ClassVar[float] = 0.62
-    features: ClassVar[tuple[str, ...]] = ("times the head was a head", "times the tail was a tail")
+    features: ClassVar[tuple[str, ...]] = ("habits of the head", "habits of the tail")
 
     graph: GrownGraph
     keys: IntArray

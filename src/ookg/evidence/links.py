@@ -102,7 +102,7 @@ class Links(Source):
     name: ClassVar[str] = "links"
     weight: ClassVar[float] = 7.8
     closed_form_weight: ClassVar[float] = 10.2
-    features: ClassVar[tuple[str, ...]] = ("confidence of the best direct link",)
+    features: ClassVar[tuple[str, ...]] = ("links",)
 
     graph: GrownGraph
     rules: LinkRules

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-import numpy as np
 from torch import Tensor
 
 from ookg.simulation.trust import Trust, TrustTable
-from ookg.types import FloatArray, IntArray
+from ookg.types import IntArray
 
 
 @dataclass(frozen=True)
@@ -89,37 +88,3 @@ class Prediction:
     explanation: list[Reason]
     notes: list[str]
     trust: Trust | None = None
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim with its score and the threshold it is held against; score and verdict are None without a vector."""
-
-    head: str
-    relation: str
-    tail: str
-    score: float | None
-    threshold: float
-    verdict: bool | None
-
-
-@dataclass(frozen=True)
-class Classification:
-    """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false).
-
-    trust: how far to trust the vectors of the new entities in the claims, by label
-    """
-
-    claims: list[Verdict]
-    accuracy: float | None
-    notes: list[str]
-    trust: dict[str, Trust]
-
-
-def accuracy(
-    scores: FloatArray, thresholds: FloatArray, truth: np.ndarray[tuple[int], np.dtype[np.bool_]] | None
-) -> float | None:
-    """The percentage of right verdicts; a claim without a score counts as held false. None without labels."""
-    if truth is None or not len(truth):
-        return None
-    return float(((scores >= thresholds) == truth).mean() * 100)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ookg.errors import InputError
-from ookg.extension.answers import Classification, Verdict, accuracy
+from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.extension.reasons import trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vectors, relation_vector

@@ -14,9 +14,10 @@ from dataclasses import replace
 from torch import Tensor
 
 from ookg.errors import InputError
+from ookg.evaluation.verdicts import Classification
 from ookg.extension import claims as judging
 from ookg.extension import reasons
-from ookg.extension.answers import Classification, Prediction, Reason
+from ookg.extension.answers import Prediction, Reason
 from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.lookup import entity_id, relation_id

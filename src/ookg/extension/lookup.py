@@ -7,7 +7,6 @@ import torch
 from ookg.errors import InputError, unknown_name
 from ookg.extension.state import State
 from ookg.extension.vectors import relation_vector
-from ookg.models import Projected
 
 NOWHERE = "it is in no training triple and in none of the given ones"
 
@@ -33,7 +32,7 @@ def relation_id(state: State, label: str) -> int:
     if number >= state.num_trained and torch.isnan(relation_vector(state, number)).any():
         geometry = state.model.embedding.geometry
         remedy = "give a triple of it whose two ends are known"
-        if isinstance(geometry, Projected):
+        if not geometry.makes_relations:
             remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
         raise InputError(f"relation {label!r} is new and has no vector; {remedy}")
     return number

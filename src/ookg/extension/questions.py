@@ -17,7 +17,6 @@ from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.reasons import explanation, trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
-from ookg.models import Projected
 from ookg.scoring.nearest import best_places, gaps_to_all
 from ookg.types import Scores
 
@@ -112,7 +111,7 @@ def _known_gaps(state: State, asked: Sequence[Asked], points: Sequence[Tensor]) 
     """For each question the gaps from its point to all known entities."""
     embedding = state.model.embedding
     geometry = embedding.geometry
-    if not isinstance(geometry, Projected):
+    if not geometry.projects:
         return list(gaps_to_all(embedding, torch.cat(list(points))))
     found = []
     for one, point in zip(asked, points, strict=True):

@@ -9,9 +9,9 @@ import numpy as np
 
 from ookg.extension.answers import Reason
 from ookg.extension.groups import as_tuples
-from ookg.extension.notes import Findings
 from ookg.extension.state import State
 from ookg.graph.grown import Triple
+from ookg.newcomers.notes import Findings
 from ookg.newcomers.reducer import Uniform
 from ookg.simulation.trust import Trust
 

@@ -18,7 +18,7 @@ def relation_vector(state: State, relation: int) -> Tensor:
     group = state.groups[state.group_of[-1 - relation]]
     made = group.newcomers.embedding.relations
     place = len(trained) + group.relations.tolist().index(relation)
-    if place >= len(made):  # TransH and TransR make none
+    if place >= len(made):  # the model makes none
         return trained.new_full((1, trained.shape[1]), torch.nan)
     return made[place][None]
 

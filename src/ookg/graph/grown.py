@@ -76,23 +76,23 @@ class GrownGraph:
     def relations_of(self, entity: int) -> set[int]:
         """The relations of an entity's triples, known and given."""
         rows, size = self.index.rows(entity), max(1, self.index.num_relations)
-        found = set((np.unique(self.index.link[rows]) % size).tolist()) if rows.stop > rows.start else set()
+        found = set((np.unique(self.index.links(rows)) % size).tolist()) if rows.stop > rows.start else set()
         return found | {code // 2 for code, _ in self.sides.get(entity, ())}
 
     def links_between(self, one: int, other: int) -> set[int]:
         """The directed relations from one entity to another, known and given."""
         rows, size = self.index.rows(one), self.index.num_relations
-        known = self.index.link[rows][self.index.other[rows] == other].tolist()
+        known = self.index.links(rows)[self.index.others(rows) == other].tolist()
         found = {2 * link if link < size else 2 * (link - size) + 1 for link in known}
         return found | {code for code, end in self.sides.get(one, ()) if end == other}
 
     def links_of(self, entity: int) -> tuple[IntArray, IntArray]:
         """The directed relations of an entity and the entities at their other ends, known first, then given."""
         rows, size = self.index.rows(entity), self.index.num_relations
-        link = self.index.link[rows].astype(np.int64)
+        link = self.index.links(rows).astype(np.int64)
         code = np.where(link < size, 2 * link, 2 * (link - size) + 1)
         given = np.array(list(self.sides.get(entity, ())), dtype=np.int64).reshape(-1, 2)
-        other = self.index.other[rows].astype(np.int64)
+        other = self.index.others(rows).astype(np.int64)
         return np.concatenate([code, given[:, 0]]), np.concatenate([other, given[:, 1]])
 
     def answers(self, entity: int, relation: int, *, asks_tail: bool) -> IntArray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ookg.errors import damaged_file
 from ookg.types import IntArray, Numbers
 
 
@@ -17,12 +18,14 @@ class GraphIndex:
     tail. A triple has two rows, one at either end.
 
     offsets: (entities + 1,); link: (2·triples,); other: (2·triples,) the entity at the other end
+    source: the file that it is mapped from, if nobody has read all of that: then what is read is checked
     """
 
     offsets: IntArray
     link: Numbers
     other: Numbers
     num_relations: int
+    source: str | None = None
 
     @classmethod
     def of(cls, triples: IntArray, num_entities: int, num_relations: int) -> GraphIndex:
@@ -49,19 +52,55 @@ class GraphIndex:
         """The rows of an entity; none of one that it does not know."""
         if not 0 <= entity < self.num_entities:
             return slice(0, 0)
-        return slice(int(self.offsets[entity]), int(self.offsets[entity + 1]))
+        rows = slice(int(self.offsets[entity]), int(self.offsets[entity + 1]))
+        if self.source is not None and not 0 <= rows.start <= rows.stop <= len(self.link):
+            raise damaged_file(self.source, f"rows {rows.start} to {rows.stop} of {len(self.link)}")
+        return rows
 
     def rows_of(self, entities: IntArray) -> tuple[IntArray, IntArray]:
         """The rows of some entities one after the other, and for each row its place in `entities`."""
         known = (entities >= 0) & (entities < self.num_entities)
         start = self.offsets[np.where(known, entities, 0)]
-        counts = np.where(known, self.offsets[np.where(known, entities, 0) + 1] - start, 0)
+        stop = self.offsets[np.where(known, entities, 0) + 1]
+        if self.source is not None and ((start < 0) | (start > stop) | (stop > len(self.link)))[known].any():
+            raise damaged_file(self.source, f"rows outside the {len(self.link)} there are")
+        counts = np.where(known, stop - start, 0)
         place = np.repeat(np.arange(len(entities)), counts)
         rows = np.arange(len(place)) - (np.cumsum(counts) - counts)[place] + start[place]
         return rows, place
+
+    def links(self, rows: slice | IntArray) -> Numbers:
+        """The links of some rows."""
+        return self._checked("links", self.link[rows], 2 * self.num_relations)
+
+    def others(self, rows: slice | IntArray) -> Numbers:
+        """The entities at the other ends of some rows."""
+        return self._checked("entities", self.other[rows], self.num_entities)
 
     def answers(self, entity: int, link: int) -> Numbers:
         """The entities that an entity is linked to by a directed relation, ascending."""
         rows = self.rows(entity)
         first, last = np.searchsorted(self.link[rows], [link, link + 1])
-        return self.other[rows.start + first : rows.start + last]
+        return self.others(slice(rows.start + int(first), rows.start + int(last)))
+
+    def check(self) -> None:
+        """Read all of it; a ValueError says what cannot be."""
+        if (np.diff(self.offsets) < 0).any():
+            raise ValueError("the rows of the index are not in order")
+        for name, numbers, below in (
+            ("links", self.link, 2 * self.num_relations),
+            ("entities", self.other, self.num_entities),
+        ):
+            if _is_outside(numbers, below):
+                raise ValueError(
+                    f"{name} from {numbers.min()} to {numbers.max()}, expected 0 or more and below {below}"
+                )
+
+    def _checked(self, name: str, numbers: Numbers, below: int) -> Numbers:
+        if self.source is not None and _is_outside(numbers, below):
+            raise damaged_file(self.source, f"{name} from {numbers.min()} to {numbers.max()} of {below}")
+        return numbers
+
+
+def _is_outside(numbers: Numbers, below: int) -> bool:
+    return len(numbers) > 0 and not 0 <= int(numbers.min()) <= int(numbers.max()) < below

@@ -31,7 +31,7 @@ class LinkRows:
 def link_rows(graph: GrownGraph, entities: IntArray) -> LinkRows:
     """The links of some entities: for each the known ones, and at the end the given ones."""
     rows, owner = graph.index.rows_of(entities)
-    links = LinkRows(owner, _codes(graph.index, rows), graph.index.other[rows].astype(np.int64))
+    links = LinkRows(owner, _codes(graph.index, rows), graph.index.others(rows).astype(np.int64))
     if not graph.sides:
         return links
     given = [
@@ -55,9 +55,8 @@ def link_counts(graph: GrownGraph, entities: IntArray) -> IntArray:
 
 def known_links(index: GraphIndex) -> LinkRows:
     """The links of all entities that an index has; owners are the entities themselves."""
-    rows = np.arange(len(index.link))
-    owner = np.repeat(np.arange(index.num_entities), np.diff(index.offsets))
-    return LinkRows(owner, _codes(index, rows), index.other.astype(np.int64))
+    rows, owner = index.rows_of(np.arange(index.num_entities))
+    return LinkRows(owner, _codes(index, rows), index.others(rows).astype(np.int64))
 
 
 def all_triples(graph: GrownGraph) -> IntArray:
@@ -87,5 +86,5 @@ def _with_given(graph: GrownGraph, entities: IntArray) -> list[int]:
 
 
 def _codes(index: GraphIndex, rows: IntArray) -> IntArray:
-    link, size = index.link[rows].astype(np.int64), index.num_relations
+    link, size = index.links(rows).astype(np.int64), index.num_relations
     return np.where(link < size, 2 * link, 2 * (link - size) + 1)

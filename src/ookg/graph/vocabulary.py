@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ookg.errors import InputError
+from ookg.errors import InputError, damaged_file
 from ookg.graph.layers import Layers
-from ookg.types import IntArray
+from ookg.types import Array, IntArray, Numbers
 
 FEW, VERY_FEW = 8, 2000  # a share of the vocabulary: below it, another way to find labels is the fastest
 
@@ -49,13 +49,14 @@ class Vocabulary:
         return f"Vocabulary({len(self)} labels)"
 
     @cached_property
-    def order(self) -> IntArray:
+    def order(self) -> Numbers:
         """The ids in the order of their labels' bytes."""
         return np.asarray(pc.sort_indices(self.labels), dtype=np.int64)
 
     @cached_property
-    def _texts(self) -> _Texts:
-        return _Texts(self.labels)
+    def texts(self) -> Texts:
+        """The bytes of the labels."""
+        return Texts.of(self.labels)
 
     def find(self, label: str) -> int | None:
         """The id of a label, or None."""
@@ -63,15 +64,15 @@ class Vocabulary:
             wanted = label.encode()
         except UnicodeEncodeError:  # half of a surrogate pair: no file has it
             return None
-        texts, order = self._texts, self.order
+        texts, order = self.texts, self.order
         low, high = 0, len(order)
         while low < high:
             middle = (low + high) // 2
-            if texts[order[middle]] < wanted:
+            if texts[int(order[middle])] < wanted:
                 low = middle + 1
             else:
                 high = middle
-        return int(order[low]) if low < len(order) and texts[order[low]] == wanted else None
+        return int(order[low]) if low < len(order) and texts[int(order[low])] == wanted else None
 
     def label(self, number: int) -> str:
         """The label of an id."""
@@ -89,6 +90,7 @@ class Vocabulary:
         if len(labels) * VERY_FEW < len(self):
             found = (self.find(label) for label in labels.to_pylist())
             return np.array([-1 if number is None else number for number in found], dtype=np.int64)
+        labels = labels.cast(self.labels.type)
         if len(labels) * FEW < len(self):
             # Few labels against a large vocabulary: hash the few, and pass over the many.
             distinct = pc.unique(labels)
@@ -163,17 +165,82 @@ class GrownVocabulary(Vocabulary):
         return GrownVocabulary(self.base, self.added.changed(numbers)) if numbers else self
 
 
-class _Texts:
-    """The bytes of labels by their ids, read where they lie: no Python object for each."""
+class StoredVocabulary(Vocabulary):
+    """A vocabulary that lies in a file, sorted when it was written: what is asked for is read, and checked."""
 
-    def __init__(self, labels: Any) -> None:
+    def __init__(self, texts: Texts, order: Numbers) -> None:
+        if len(order) != len(texts):
+            raise ValueError(f"{len(order)} places in the order of {len(texts)} labels")
+        self.texts, self.order = texts, order
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def labels(self) -> Any:
+        """All labels as one array, where they lie; reads them all once to see that they can be."""
+        texts = self.texts
+        kind = pa.LargeStringArray if texts.starts.dtype == np.int64 else pa.StringArray
+        found = kind.from_buffers(len(texts), pa.py_buffer(texts.starts), pa.py_buffer(texts.data))
+        try:
+            found.validate(full=True)
+        except pa.ArrowException as error:
+            raise damaged_file(texts.source, str(error)) from error
+        return found
+
+    def label(self, number: int) -> str:
+        """The label of an id."""
+        if not 0 <= int(number) < len(self):
+            raise IndexError(f"label {number} of {len(self)}")
+        return self.texts.text(int(number))
+
+    def select(self, ids: IntArray | Sequence[int]) -> list[str]:
+        """The labels of many ids."""
+        if len(ids) * FEW < len(self):
+            return [self.label(number) for number in np.asarray(ids, np.int64).tolist()]
+        return super().select(ids)
+
+
+class Texts:
+    """The bytes of labels by their ids, read where they lie: no Python object for each.
+
+    data: all of them, as bytes; starts: (labels + 1,) where each begins, and where the last one ends
+    source: the file that they are mapped from, for the message where it is damaged
+    """
+
+    def __init__(self, data: Array, starts: Numbers, source: str = "") -> None:
+        if not len(starts) or int(starts[0]) != 0 or int(starts[-1]) != len(data):
+            raise ValueError(f"labels that do not fill the {len(data)} bytes of their text")
+        self.data, self.starts, self.source = data, starts, source
+
+    @classmethod
+    def of(cls, labels: Any) -> Texts:
+        """Those of an Arrow array."""
         width = np.int64 if labels.type == pa.large_string() else np.int32
+        if not len(labels):
+            return cls(np.empty(0, np.uint8), np.zeros(1, width))
         _, offsets, data = labels.buffers()
-        self.starts = np.frombuffer(offsets, width)[labels.offset : labels.offset + len(labels) + 1]
-        self.data = memoryview(data) if data is not None else memoryview(b"")
+        starts = np.frombuffer(offsets, width)[labels.offset : labels.offset + len(labels) + 1]
+        first, last = int(starts[0]), int(starts[-1])
+        whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        return cls(whole[first:last], starts - first if first else starts)
 
-    def __getitem__(self, number: Any) -> bytes:
-        return self.data[self.starts[number] : self.starts[number + 1]].tobytes()
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, number: int) -> bytes:
+        if 0 <= number < len(self):
+            start, end = int(self.starts[number]), int(self.starts[number + 1])
+            if 0 <= start <= end <= len(self.data):
+                return self.data[start:end].tobytes()
+        raise damaged_file(self.source, f"label {number} is not in it")
+
+    def text(self, number: int) -> str:
+        """The label of an id."""
+        try:
+            return self[number].decode()
+        except UnicodeDecodeError as error:
+            raise damaged_file(self.source, f"label {number} is not Unicode text") from error
 
 
 def _text_array(labels: Any) -> Any:

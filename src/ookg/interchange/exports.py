@@ -27,7 +27,7 @@ from ookg.interchange import pykeen
 from ookg.interchange.arrays import DESCRIPTION_FILE
 from ookg.interchange.vectors import write_vectors
 from ookg.model.model import Model, NewVectors
-from ookg.models import Geometry, Projected, RotatE, TransE
+from ookg.models import Geometry, RotatE, TransE, registered_name
 from ookg.system.files import save_tensors, staged_folder
 from ookg.types import IntArray
 
@@ -145,7 +145,7 @@ def write_kge(vectors: Vectors, folder: Path) -> None:
     for TransE and the sum of moduli for RotatE, nothing else.
     """
     geometry, is_rotate = vectors.geometry, isinstance(vectors.geometry, RotatE)
-    if isinstance(geometry, Projected):
+    if type(geometry) not in (TransE, RotatE):
         raise _other_model("KnowledgeGraphEmbedding", geometry)
     if geometry.norm != 1 or (isinstance(geometry, TransE) and geometry.squared):
         raise _other_ranks("KnowledgeGraphEmbedding", "by norm 1", geometry)
@@ -185,17 +185,15 @@ def write_pykeen(vectors: Vectors, folder: Path) -> None:
     Its RotatE measures the Euclidean length of the whole complex vector, whatever its arguments say.
     """
     geometry = vectors.geometry
-    if isinstance(geometry, Projected):
-        raise _other_model("PyKEEN", geometry)
     kwargs: dict[str, Any] = {"embedding_dim": geometry.dim}
     entities, relations = vectors.entity_vectors, vectors.relation_vectors
-    if isinstance(geometry, RotatE):
+    if type(geometry) is RotatE:
         if geometry.norm != 2:
             raise _other_ranks("PyKEEN's RotatE", "by norm 2", geometry)
         entities = torch.stack(entities.chunk(2, dim=1), dim=2).flatten(1)  # (entities, 2·dim), re and im interleaved
         turns = relations.double()
         relations = torch.stack([turns.cos(), turns.sin()], dim=2).flatten(1).float()
-    else:
+    elif type(geometry) is TransE:
         if geometry.squared and geometry.norm != 2:
             raise _other_ranks("PyKEEN's TransE", "by norm 1, norm 2 or the square of norm 2", geometry)
         kwargs |= {"scoring_fct_norm": geometry.norm, "power_norm": geometry.squared}
@@ -203,6 +201,8 @@ def write_pykeen(vectors: Vectors, folder: Path) -> None:
             raise _other_ranks("PyKEEN's TransE", "entities of Euclidean length 1, or of any", geometry)
         if not geometry.unit_norm:
             kwargs["entity_constrainer"] = None
+    else:
+        raise _other_model("PyKEEN", geometry)
     _save({pykeen.ENTITIES: entities.contiguous(), pykeen.RELATIONS: relations}, folder / pykeen.STATE_FILE)
     model = "RotatE" if isinstance(geometry, RotatE) else "TransE"
     _write_json(folder / "metadata.json", {"model": model, "model_kwargs": kwargs})
@@ -243,7 +243,7 @@ def _with_columns(vectors: Vectors) -> list[tuple[str, str, Vocabulary, Tensor]]
 
 def _write_description(vectors: Vectors, folder: Path) -> None:
     """What the numbers mean, so that `ookg import arrays` need not be told."""
-    _write_json(folder / DESCRIPTION_FILE, {"model": vectors.geometry.name, **asdict(vectors.geometry)})
+    _write_json(folder / DESCRIPTION_FILE, {"model": registered_name(vectors.geometry), **asdict(vectors.geometry)})
 
 
 def _write_json(path: Path, document: dict[str, Any]) -> None:

@@ -19,17 +19,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from ookg import __version__
 from ookg.errors import FileError, InputError, ModelFileError
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.triples import TripleFormat, Triples, as_triples, read_triples
 from ookg.graph.vocabulary import Vocabulary
+from ookg.interchange import MODELS
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
 from ookg.storage.checkpoint import Checkpoint
 from ookg.system.display import counted
 from ookg.system.limits import BoundedStream, check_expansion
 from ookg.types import FloatArray, IntArray
+from ookg.version import __version__
 
 CHECKED_TRIPLES = 1000
 # What NumPy raises for an array whose header is damaged: it is parsed as Python.
@@ -129,8 +130,7 @@ class ForeignModel:
     def to_model(self, triples: TripleSource | None = None, source: str = "") -> Model:
         """Our model, checked; with the training triples also the statistics of degree and correlation weights."""
         self.check(source)
-        ids, statistics = np.empty((0, 3), dtype=np.int64), None
-        unused = 0
+        graph, unused = None, 0
         if triples is not None:
             if isinstance(triples, str | Path):
                 triples = self.read_triples(Path(triples), TripleFormat())
@@ -141,8 +141,7 @@ class ForeignModel:
             known = (ids >= 0).all(axis=1)
             if not known.any():
                 raise InputError(f"{read.source}: none of its triples has entities and relations of the model")
-            ids, unused = ids[known], int((~known).sum())
-            statistics = GraphStatistics.count(ids, len(self.entities), len(self.relations))
+            graph, unused = KnownGraph(ids[known], len(self.entities), len(self.relations)), int((~known).sum())
         provenance: dict[str, Any] = {
             "ookg": __version__,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -152,7 +151,7 @@ class ForeignModel:
             "triples_not_used": unused,
         }
         settings = {} if self.gamma is None else {"margin": self.gamma}
-        return Model(Checkpoint(self.embedding, self.entities, self.relations, ids, statistics, settings, provenance))
+        return Model(Checkpoint(self.embedding, self.entities, self.relations, graph, settings, provenance))
 
     def separation(self, triples: IntArray) -> float:
         """How often a triple of ids scores above the same triple with another tail at random, from 0 to 1.
@@ -212,7 +211,7 @@ def phases(relations: Any, unit: float) -> torch.Tensor:
 def known_model(path: Path, name: str) -> str:
     """ "transe" or "rotate"; any other model is refused with the reason."""
     lowered = name.lower()
-    if lowered not in ("transe", "rotate"):
+    if lowered not in MODELS:
         raise FileError(path, f"{name} {UNUSABLE.get(lowered, PRODUCT)}", "train TransE or RotatE")
     return lowered
 

@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 
-from ookg.models import Geometry, Projected
+from ookg.models.geometry import GapSum, Geometry, kernel_of
 from ookg.types import Array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -55,12 +55,8 @@ def compiled(*, leaf: bool = False, sums: bool = False) -> Callable[[Function], 
 
 
 def gap_kind(geometry: Geometry) -> int:
-    """The kind of a geometry's gap; TransH and TransR have none, and kernels would run over the end of their rows."""
-    if isinstance(geometry, Projected):
-        raise ValueError(f"{geometry.name} has no kernel; use the reference")
-    if geometry.norm == 2:
-        return EUCLIDEAN  # RotatE's too: the length of the whole complex vector
-    return MODULI if geometry.name == "rotate" else ABSOLUTE
+    """The kind of a gap; a model that declares no kernel is refused: kernels could run over the end of its rows."""
+    return {GapSum.SIZES: ABSOLUTE, GapSum.LENGTH: EUCLIDEAN, GapSum.MODULI: MODULI}[kernel_of(geometry).gap]
 
 
 @compiled(leaf=True, sums=True)

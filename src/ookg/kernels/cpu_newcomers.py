@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row, task_done, wait_for_tasks
 from ookg.kernels.threads import run_tasks
-from ookg.models import Geometry
+from ookg.models.geometry import Geometry, Move, kernel_of
 from ookg.types import Array
-
-if TYPE_CHECKING:
-    from ookg.newcomers.support import Support
-
 
 GROUPS = 256  # groups a task
 AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on
@@ -22,7 +18,7 @@ AHEAD = 6  # rows between the one that is asked for from memory and the one that
 def weighted_candidates(
     geometry: Geometry,
     tables: tuple[Array, Array],
-    support: Support,
+    links: tuple[Array, Array, Array],
     rows: Array,
     place: Array,
     weights: Array,
@@ -31,13 +27,15 @@ def weighted_candidates(
     """Σ w · candidate over the rows of each group, (num_groups, entity_width); 0 for a group without rows.
 
     tables: the entities' and the relations' vectors, C-contiguous; the entities' may be a memory-mapped file
+    links: known neighbour, relation, and whether the newcomer is the head, by row of the support
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,) as they are, not normalised here
     """
     entities, relations = tables
-    if geometry.name == "rotate":
-        turns = np.stack([np.cos(relations), np.sin(relations)])
-    else:
-        turns = np.ascontiguousarray(relations)[None]
+    match kernel_of(geometry).move:
+        case Move.TRANSLATION:
+            turns = np.ascontiguousarray(relations)[None]
+        case Move.ROTATION:
+            turns = np.stack([np.cos(relations), np.sin(relations)])
     found = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
     offsets = _starts(place, num_groups)
     run_tasks(
@@ -46,7 +44,7 @@ def weighted_candidates(
         len(rows) * geometry.entity_width,
         np.asarray(entities),
         turns,
-        (support.neighbor, support.relation, support.is_head),
+        links,
         rows,
         weights,
         offsets,

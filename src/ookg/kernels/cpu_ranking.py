@@ -17,7 +17,7 @@ from ookg.kernels.cpu_compile import (
     wait_for_tasks,
 )
 from ookg.kernels.threads import run_tasks
-from ookg.models import Geometry, TransE
+from ookg.models.geometry import Geometry, kernel_of
 from ookg.types import Array
 
 TILE = 64  # queries that share a pass over the entities; their points fit the second-level cache
@@ -51,7 +51,7 @@ def gap_to_all(geometry: Geometry, points: Array, table: Array) -> Array:
     tasks = -(-len(points) // TILE) * -(-len(table) // BLOCK)
     arrays = np.ascontiguousarray(points), np.ascontiguousarray(table)
     run_tasks(_fill_gaps, tasks, len(points) * table.size, *arrays, gap_kind(geometry), gaps)
-    return np.square(gaps, out=gaps) if isinstance(geometry, TransE) and geometry.squared else gaps
+    return np.square(gaps, out=gaps) if kernel_of(geometry).squared else gaps
 
 
 @compiled(leaf=True)

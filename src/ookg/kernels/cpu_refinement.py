@@ -12,19 +12,17 @@ owner.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ookg.kernels import randomness
+from ookg.kernels.adam import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import (
     ABSOLUTE,
     EUCLIDEAN,
     TINY,
     compiled,
-    gap_kind,
     next_task,
     prefetch_row,
     slice_gap,
@@ -32,14 +30,7 @@ from ookg.kernels.cpu_compile import (
     wait_for_tasks,
 )
 from ookg.kernels.threads import run_tasks
-from ookg.models import TransE
-from ookg.models.embedding import Embedding
-from ookg.training.reference_step import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.types import Array
-
-if TYPE_CHECKING:
-    from ookg.newcomers.refinement import Problem, RefineSettings
-
 
 TASKS = 64  # parts of the loop over rows, with scratch memory each
 AHEAD = 6  # negatives between the one that is asked for from memory and the one that is worked on
@@ -48,54 +39,6 @@ NEGLIGIBLE = np.float32(1e-10)
 SMALLEST_LENGTH = np.float32(1e-12)  # a shorter vector is not scaled to length 1, as in `torch.nn.functional.normalize`
 
 GOLDEN, FIRST, SECOND = np.uint64(randomness.GOLDEN), np.uint64(randomness.FIRST), np.uint64(randomness.SECOND)
-
-
-class NumbaRefinement:
-    """The steps of `ookg.newcomers.refinement.ReferenceRefinement`, with gradients in closed form."""
-
-    name = "numba"
-
-    def __init__(self, embedding: Embedding, problem: Problem, start: Tensor, settings: RefineSettings) -> None:
-        geometry = embedding.geometry
-        self.problem, self.settings = problem, settings
-        self.vectors = start.clone().contiguous()
-        mean, square = torch.zeros_like(self.vectors), torch.zeros_like(self.vectors)
-        self.tables = (self.vectors.numpy(), start.contiguous().numpy(), mean.numpy(), square.numpy())
-        self.entities = embedding.entities.contiguous().numpy()
-        relations, relation = np.unique(problem.relation, return_inverse=True)
-        self.turns = _turns(embedding, relations)
-        self.owners = (problem.keys.view(np.uint64), problem.offsets, problem.slots, problem.owners)
-        self.links = (relation, problem.neighbor, problem.is_head)
-        self.answers = (problem.answers, problem.first, problem.last)
-        squared = isinstance(geometry, TransE) and geometry.squared
-        margin, temperature = float(settings.margin), float(settings.temperature)
-        self.loss = (settings.negatives, margin, temperature, gap_kind(geometry), squared)
-        self.unit_norm = geometry.unit_norm if isinstance(geometry, TransE) else 0
-        self.gradients = torch.empty(len(problem.owners), geometry.entity_width).numpy()
-
-    def __call__(self, step: int) -> None:
-        """Take the step with this number."""
-        settings, updates = self.settings, step + 1
-        row_gradients(
-            (self.entities, self.turns, self.tables[0]),
-            self.owners,
-            self.links,
-            self.answers,
-            (step, np.uint64(self.problem.step_stream(step))),
-            self.loss,
-            self.gradients,
-        )
-        rate = settings.rate(step) / (1 - FIRST_DECAY**updates)
-        factors = (2.0 * settings.prior, rate, 1 / (1 - SECOND_DECAY**updates))
-        update_vectors(self.tables, self.gradients, self.owners[2], factors, self.unit_norm)
-
-
-def _turns(embedding: Embedding, relations: Array) -> Array:
-    """(1, relations, dim) translations, or (2, relations, dim) cos and sin of the rotations."""
-    vectors = embedding.relations[torch.from_numpy(relations)]
-    if embedding.geometry.name != "rotate":
-        return vectors.numpy()[None]
-    return torch.stack((torch.cos(vectors), torch.sin(vectors))).numpy()
 
 
 def row_gradients(

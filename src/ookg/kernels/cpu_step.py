@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ookg.kernels import randomness
+from ookg.kernels.adam import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import (
     ABSOLUTE,
     EUCLIDEAN,
@@ -27,9 +28,8 @@ from ookg.kernels.cpu_compile import (
     task_done,
     wait_for_tasks,
 )
+from ookg.kernels.randomness import ATTEMPTS
 from ookg.kernels.threads import run_tasks
-from ookg.training.reference_step import EPSILON, FIRST_DECAY, SECOND_DECAY
-from ookg.training.sampling import ATTEMPTS
 from ookg.types import Array
 
 TASKS = 64  # parts of a loop whose results do not depend on how it is cut

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ookg.kernels.gpu import LOG_BETA_1, LOG_BETA_2, _adam
+from ookg.kernels.gpu_step import LOG_BETA_1, LOG_BETA_2, adam
 
 BLOCK = 1024
 
@@ -24,7 +24,7 @@ def _step(values_ptr, grad_ptr, mean_ptr, square_ptr, step_ptr, lr, weight_decay
     values = tl.load(values_ptr + place, mask=inside, other=0.0)
     grad = tl.load(grad_ptr + place, mask=inside, other=0.0) + weight_decay * values
     first, second = 1.0 - tl.exp(step * LOG_BETA_1), 1.0 - tl.exp(step * LOG_BETA_2)
-    _adam(values_ptr, mean_ptr, square_ptr, place, inside, values, grad, lr, first, second)
+    adam(values_ptr, mean_ptr, square_ptr, place, inside, values, grad, lr, first, second)
 
 
 class TritonAdam:

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ookg.kernels.gpu import EUCLIDEAN, SUM_OF_MODULI, SUM_OF_SIZES, gap_kind
+from ookg.kernels.gpu_step import EUCLIDEAN, SUM_OF_MODULI, SUM_OF_SIZES, gap_kind
 from ookg.models.embedding import Embedding
 from ookg.types import IntArray
 

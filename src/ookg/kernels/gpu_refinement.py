@@ -4,10 +4,10 @@
 
 What a step computes is specified by `ookg.newcomers.refinement`. A row of a step is a newcomer and one of its triples.
 
-* `_draw` chooses the row's triple and draws its negatives, the same ones as the reference.
-* `_rows` reads each negative's vector once: while it is in registers it gives its distance and, with a softmax that is
+* `draw` chooses the row's triple and draws its negatives, the same ones as the reference.
+* `rows` reads each negative's vector once: while it is in registers it gives its distance and, with a softmax that is
   rescaled as it grows, its part of the gradient.
-* `_update` adds up a newcomer's rows, in their order, and takes Adam's step.
+* `update` adds up a newcomer's rows, in their order, and takes Adam's step.
 
 The device counts the steps itself, so that a step is nothing but the replay of one graph; nothing is added atomically,
 and the same seed gives the same bits.
@@ -15,16 +15,10 @@ and the same seed gives the same bits.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from ookg.kernels import randomness
-from ookg.kernels.gpu import (
+from ookg.kernels.gpu_step import (
     BETA_1,
     BETA_2,
     EPS,
@@ -33,26 +27,17 @@ from ookg.kernels.gpu import (
     LOG_BETA_1,
     LOG_BETA_2,
     SUM_OF_SIZES,
-    Tuning,
-    _mixed,
-    _sigmoid,
-    _sign,
-    gap_kind,
+    mixed,
+    sigmoid,
+    sign,
 )
-from ookg.models import RotatE, TransE
-from ookg.models.embedding import Embedding
-
-if TYPE_CHECKING:
-    from ookg.newcomers.refinement import Problem, RefineSettings
 
 TINY = tl.constexpr(1.1754944e-38)  # the smallest normal float32: a square below it counts as this
 SMALLEST_LENGTH = tl.constexpr(1e-12)  # a shorter vector is not scaled to length 1
-UPDATE_TILE, UPDATE_WARPS = 4, 4  # rows that `_update` adds up at once, and its warps a program
-IN_FLIGHT = 8  # steps that may wait on the device: enough to keep it busy, few enough to stop in time
 
 
 @triton.jit
-def _draw(
+def draw(
     step_ptr, keys_ptr, offsets_ptr, slots_ptr, owners_ptr, answers_ptr, first_ptr, last_ptr, triples_ptr, ids_ptr,
     stream, num_entities,
     COUNT: tl.constexpr, BLOCK: tl.constexpr, SEARCH: tl.constexpr,
@@ -70,9 +55,9 @@ def _draw(
     tl.store(triples_ptr + row, triple)
 
     number = tl.arange(0, BLOCK)
-    start = _mixed((stream ^ step) + GOLDEN)
+    start = mixed((stream ^ step) + GOLDEN)
     counter = tl.load(keys_ptr + newcomer) + slot * COUNT + number
-    bits = _mixed(counter * GOLDEN + start + GOLDEN)
+    bits = mixed(counter * GOLDEN + start + GOLDEN)
     ids = (((bits >> 32) & 0xFFFFFFFF) * num_entities) >> 32
     low = tl.zeros_like(ids) + tl.load(first_ptr + triple)
     end = tl.zeros_like(ids) + tl.load(last_ptr + triple)
@@ -93,7 +78,7 @@ def _lengths(dx, dy, GAP: tl.constexpr, COMPLEX: tl.constexpr):
     """How long differences are, (tile, dim) -> (tile,), not squared; and the gradients, but for `_stretch`."""
     if GAP == SUM_OF_SIZES:
         length = tl.sum(tl.abs(dx), axis=1)
-        dx = _sign(dx)
+        dx = sign(dx)
     else:
         squares = dx * dx
         if COMPLEX:
@@ -119,7 +104,7 @@ def _stretch(length, GAP: tl.constexpr, SQUARED: tl.constexpr):
 
 
 @triton.jit
-def _rows(
+def rows(
     entities_ptr, relations_ptr, vectors_ptr, owners_ptr, slots_ptr, triples_ptr, ids_ptr,
     relation_ptr, neighbor_ptr, sign_ptr, gradients_ptr,
     margin, temperature, num_entities,
@@ -167,7 +152,7 @@ def _rows(
         higher = tl.maximum(highest, tl.max(logits, axis=0))
         rescale = tl.where(higher > -float("inf"), tl.exp(highest - higher), 1.0)
         shares = tl.where(usable, tl.exp(logits - higher), 0.0)
-        pull = shares * _sigmoid(margin - distance) * _stretch(length, GAP, SQUARED)
+        pull = shares * sigmoid(margin - distance) * _stretch(length, GAP, SQUARED)
         total = total * rescale + tl.sum(shares, axis=0)
         gx = gx * rescale + tl.sum(pull[:, None] * dx, axis=0)
         if COMPLEX:
@@ -184,11 +169,11 @@ def _rows(
     own = own_length * own_length if SQUARED else own_length
     first_slot = tl.load(slots_ptr + newcomer)
     share = 0.5 / (tl.load(slots_ptr + newcomer + 1) - first_slot).to(tl.float32)
-    pulled = share * _sigmoid(own - margin) * _stretch(own_length, GAP, SQUARED)
+    pulled = share * sigmoid(own - margin) * _stretch(own_length, GAP, SQUARED)
     pushed = tl.where(total > 0, share / total, 0.0)
     gx = tl.sum(pulled[:, None] * ax, axis=0) - pushed * gx
     out = gradients_ptr + row * WIDTH + column
-    # Read once, by `_update`: they are not to push the known vectors out of the cache.
+    # Read once, by `update`: they are not to push the known vectors out of the cache.
     if COMPLEX:
         gy = tl.sum(pulled[:, None] * ay, axis=0) - pushed * gy
         tl.store(out, gx * cosine + gy * sine, mask=inside, eviction_policy="evict_first")
@@ -198,7 +183,7 @@ def _rows(
 
 
 @triton.jit
-def _update(
+def update(
     vectors_ptr, start_ptr, mean_ptr, square_ptr, gradients_ptr, slots_ptr, step_ptr,
     prior, lr, decay,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, UNIT_NORM: tl.constexpr,
@@ -234,100 +219,3 @@ def _update(
     elif UNIT_NORM == 2:
         vector /= tl.maximum(tl.sqrt(tl.sum(vector * vector, axis=0)), SMALLEST_LENGTH)
     tl.store(vectors_ptr + where, vector, mask=inside)
-
-
-class TritonRefinement:
-    """The steps of `ookg.newcomers.refinement.ReferenceRefinement`, fused.
-
-    The first step runs kernel by kernel and compiles them; from then on a captured graph is replayed.
-    """
-
-    name = "triton"
-
-    def __init__(
-        self,
-        embedding: Embedding,
-        problem: Problem,
-        start: Tensor,
-        settings: RefineSettings,
-        tuning: Tuning | None = None,
-    ) -> None:
-        device = embedding.device
-        self.geometry, self.settings = embedding.geometry, settings
-        self.tuning = tuning or Tuning.measured(embedding.geometry)
-        self.entities, self.relations = embedding.entities.contiguous(), embedding.relations.contiguous()
-        self.start, self.vectors = start.contiguous(), start.clone().contiguous()
-        self.mean, self.square = torch.zeros_like(self.vectors), torch.zeros_like(self.vectors)
-        self.keys, self.offsets, self.slots, self.owners, self.answers, self.first, self.last = (
-            torch.from_numpy(array).to(device)
-            for array in (
-                problem.keys, problem.offsets, problem.slots, problem.owners, problem.answers, problem.first,
-                problem.last,
-            )
-        )  # fmt: skip
-        self.relation, self.neighbor = (
-            torch.from_numpy(array).to(device) for array in (problem.relation, problem.neighbor)
-        )
-        self.sign = torch.from_numpy(problem.is_head).to(device).float() * 2 - 1  # the way the relation is gone
-        self.search = int((problem.last - problem.first).max()).bit_length()
-        self.stream = randomness.signed(problem.stream)
-        rows = len(problem.owners)
-        self.triples = torch.empty(rows, dtype=torch.int64, device=device)
-        self.ids = torch.empty(rows, settings.negatives, dtype=torch.int32, device=device)
-        self.gradients = torch.empty(rows, self.vectors.shape[1], device=device)
-        self.step = torch.zeros((), dtype=torch.int64, device=device)
-        self.graph: Any = None
-        self.in_flight: deque[Any] = deque()
-
-    def __call__(self, step: int) -> None:
-        """Take the step with this number; it may still be under way on the device when this returns."""
-        if not self.vectors.is_cuda or step == 0:
-            self._run()
-            return
-        if self.graph is None:
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self._run()
-        self.graph.replay()
-        done = torch.cuda.Event()
-        done.record()
-        self.in_flight.append(done)
-        if len(self.in_flight) > IN_FLIGHT:
-            self.in_flight.popleft().synchronize()
-
-    def _run(self) -> None:
-        self.draw()
-        self.pass_rows()
-        self.update()
-        self.step += 1
-
-    def draw(self) -> None:
-        """The step's triples and negatives, by row."""
-        _draw[(len(self.owners),)](
-            self.step, self.keys, self.offsets, self.slots, self.owners, self.answers, self.first, self.last,
-            self.triples, self.ids, self.stream, len(self.entities),
-            COUNT=self.settings.negatives, BLOCK=triton.next_power_of_2(self.settings.negatives), SEARCH=self.search,
-            num_warps=2,
-        )  # fmt: skip
-
-    def pass_rows(self) -> None:
-        """The gradients of all rows."""
-        geometry, settings = self.geometry, self.settings
-        _rows[(len(self.owners),)](
-            self.entities, self.relations, self.vectors, self.owners, self.slots, self.triples, self.ids,
-            self.relation, self.neighbor, self.sign, self.gradients,
-            settings.margin, settings.temperature, len(self.entities),
-            DIM=geometry.dim, BLOCK=triton.next_power_of_2(geometry.dim), COUNT=settings.negatives,
-            TILE=self.tuning.row_tile, COMPLEX=isinstance(geometry, RotatE), GAP=gap_kind(geometry),
-            SQUARED=isinstance(geometry, TransE) and geometry.squared, num_warps=self.tuning.row_warps,
-        )  # fmt: skip
-
-    def update(self) -> None:
-        """The sums of the newcomers' rows and Adam's step."""
-        settings, width = self.settings, self.vectors.shape[1]
-        _update[(len(self.vectors),)](
-            self.vectors, self.start, self.mean, self.square, self.gradients, self.slots, self.step,
-            settings.prior, settings.lr, 1 / settings.steps if settings.decay else 0.0,
-            WIDTH=width, BLOCK=triton.next_power_of_2(width), TILE=UPDATE_TILE,
-            UNIT_NORM=self.geometry.unit_norm if isinstance(self.geometry, TransE) else 0, num_warps=UPDATE_WARPS,
-        )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -11,35 +11,42 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.datasets import Dataset, Task
 from ookg.errors import InputError, unknown_name
-from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, answer_scores, reasons
+from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassificationResult, evaluate
+from ookg.evaluation.judging import classify_judged, fit_judge
+from ookg.evaluation.verdicts import Classification, Verdict, accuracy
+from ookg.evidence.claims import feature_names
+from ookg.evidence.combined import GraphEvidence, RankingWeights, answer_scores, reasons
 from ookg.evidence.source import Asked, Spoken
 from ookg.extension.answers import (
     Answer,
-    Classification,
     LinkReason,
     NewVectors,
     Prediction,
     Reason,
-    Verdict,
-    accuracy,
 )
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
-from ookg.extension.notes import Findings
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
-from ookg.models import Projected
 from ookg.models.embedding import Embedding
-from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
+from ookg.newcomers.embedder import NeighborLimit, Newcomers
+from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
-from ookg.newcomers.refinement import RefineSettings, default_refinement
+from ookg.newcomers.refinement import RefineSettings
+from ookg.scoring.link_prediction import Protocol
+from ookg.scoring.ranking import Ties
 from ookg.scoring.thresholds import Thresholds
-from ookg.simulation.choice import Method
+from ookg.simulation.audit import Audit, AuditSettings, audit
+from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.defaults import NewcomerDefaults
+from ookg.simulation.judge import FittedJudge, JudgeSettings
 from ookg.simulation.trust import TrustTable, trust_table
-from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from ookg.simulation.tuning import Tuning, TuningSettings, tune
+from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, save_newcomer_choice
 from ookg.system.display import counted
 from ookg.system.progress import Reporter
 from ookg.types import FloatArray, IntArray
@@ -58,24 +65,6 @@ __all__ = [
     "accuracy",
 ]
 NEWCOMERS_AT_ONCE = 1 << 16
-# A graph in which so many triples are all but stated by another link is redundant: 73 % in FB15k-Head-10, 91 % in WN11,
-# none in the film graph of the demo.
-REDUNDANT_SHARE = 0.2
-
-
-@dataclass(frozen=True)
-class Given:
-    """A set of given triples as a model sees it.
-
-    entities: the model's entities, then the new ones; relations: the model's, then untrained ones
-    triples: (triples, 3) ids of these
-    """
-
-    newcomers: Newcomers
-    entities: Vocabulary
-    relations: Vocabulary
-    triples: IntArray
-    notes: list[str]
 
 
 class Model:
@@ -83,6 +72,8 @@ class Model:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
+        # How new entities are treated if nothing else is said; stored values that cannot be used are refused here.
+        self.defaults = NewcomerDefaults.of(checkpoint)
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "cpu") -> Model:
@@ -90,8 +81,68 @@ class Model:
         return cls(load_checkpoint(directory, device))
 
     def save(self, directory: str | Path) -> None:
-        """Write a model directory, atomically."""
+        """Write a model directory, atomically, with what is chosen for new entities."""
         save_checkpoint(self.checkpoint, directory)
+
+    def save_choice(self, directory: str | Path) -> None:
+        """Store only what is chosen for new entities with this same model in a directory; its vectors stay."""
+        save_newcomer_choice(self.choice.to_dict(), directory, self.checkpoint)
+
+    @property
+    def choice(self) -> NewcomerChoice:
+        """What is chosen for new entities, by `tune`, `audit` and `fit_judge`."""
+        return self.defaults.choice
+
+    def with_choice(self, choice: NewcomerChoice) -> Model:
+        """This model with another choice for new entities, such as `tune(...).choice`; `save` keeps it."""
+        return Model(replace(self.checkpoint, newcomers=choice.to_dict()))
+
+    def with_judge(self, judge: FittedJudge | None) -> Model:
+        """This model with a judge that learned with it; `save` keeps it, `classify(..., judge=True)` uses it."""
+        if judge is not None:
+            judge.for_model(self.relations, self.relation_vectors, feature_names())
+        return self.with_choice(replace(self.choice, judge=judge))
+
+    def evaluate(  # noqa: PLR0913 (options by keyword)
+        self,
+        dataset: Dataset | str | Path,
+        *,
+        task: Task | None = None,
+        weights: Weights | None = None,
+        limit: NeighborLimit | None = None,
+        refine: bool | RefineSettings = False,
+        combine: bool | RankingWeights | None = None,
+        new_relations: bool = False,
+        protocol: Protocol = "paper",
+        ties: Ties = "mean",
+        progress: bool = False,
+    ) -> LinkPredictionResult | TripletClassificationResult:
+        """How good this model is on a data set, or on its name or folder; `ookg.evaluate` describes the options."""
+        return evaluate(
+            self,
+            dataset,
+            task=task,
+            weights=weights,
+            limit=limit,
+            refine=refine,
+            combine=combine,
+            new_relations=new_relations,
+            protocol=protocol,
+            ties=ties,
+            progress=progress,
+        )
+
+    def tune(self, settings: TuningSettings | None = None) -> Tuning:
+        """Choose power, refinement and combination on known entities made new again; `with_choice` takes the choice."""
+        return tune(self.checkpoint, settings)
+
+    def audit(self, settings: AuditSettings | None = None) -> Audit:
+        """What a newcomer loses against a trained entity, measured on known entities made new again."""
+        return audit(self.checkpoint, settings)
+
+    def fit_judge(self, valid: TripleSource, settings: JudgeSettings | None = None) -> FittedJudge:
+        """A judge of claims about new entities that learns from labelled claims about known ones; it trains once."""
+        return fit_judge(self, valid, settings)
 
     def __repr__(self) -> str:
         geometry = self.checkpoint.embedding.geometry
@@ -126,7 +177,7 @@ class Model:
     @cached_property
     def index(self) -> GraphIndex:
         """The training triples by entity, sorted once."""
-        return GraphIndex.of(self.checkpoint.triples, len(self.entities), len(self.relations))
+        return self.checkpoint.index
 
     @cached_property
     def statistics(self) -> GraphStatistics:
@@ -167,12 +218,7 @@ class Model:
         """The usual weights of a task, with the power that `ookg tune` chose; uniform ones for a model that came
         without its training triples.
         """
-        if self.checkpoint.statistics is None:
-            return Uniform()
-        chosen = self.checkpoint.newcomers
-        if isinstance(weights, Correlation) and chosen is not None and chosen.power is not None:
-            return Correlation(chosen.power)
-        return weights
+        return self.defaults.weights(weights)
 
     def given(
         self,
@@ -186,66 +232,23 @@ class Model:
 
         new_relations: whether relations that only the given triples have get vectors; the published protocols have none
         """
-        triples, checkpoint = as_triples(triples), self.checkpoint
-        if triples.truth is not None and not triples.truth.all():
-            raise InputError(f"{triples.source}: it holds triples labelled false; what is given must be true")
-        entities = checkpoint.entities.extended(triples.entities.labels)
-        relations = checkpoint.relations.extended(triples.relations.labels)
-        ids = triples.encoded(entities, relations)
-        used = ids
-        if not new_relations and len(relations) > len(checkpoint.relations):
-            used = ids.copy()
-            used[ids[:, 1] >= len(checkpoint.relations), 1] = -1
-        found = find_newcomers(checkpoint.embedding, checkpoint.statistics, checkpoint.triples, used, weights, limit)
-        return Given(found, entities, relations, ids, _notes(triples, found, entities, relations))
+        return find_given(self.checkpoint, triples, weights, limit, new_relations=new_relations)
 
     def refinement(self, refine: bool | RefineSettings) -> RefineSettings | None:
         """How vectors are fitted if `refine` says so: as it says, as `ookg tune` chose, or at the model's scale."""
-        if not refine:
-            return None
-        if isinstance(self.checkpoint.embedding.geometry, Projected):
-            name = type(self.checkpoint.embedding.geometry).__name__
-            raise InputError(f"refine is for TransE and RotatE, and this is {name}; leave it out")
-        if isinstance(refine, RefineSettings):
-            return refine
-        chosen = self.checkpoint.newcomers
-        if chosen is not None and chosen.refine is not None:
-            return chosen.refine
-        return default_refinement(self.checkpoint.embedding, self.checkpoint.settings.get("margin"))
+        return self.defaults.refinement(refine)
 
     def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:
         """How evidence is weighed if `combine` says so: as it says, as `ookg tune` chose, or by default."""
-        if not combine:
-            return None
-        if self.checkpoint.statistics is None:
-            problem = "combine needs the training triples, which this model came without"
-            raise InputError(f"{problem}; import it with --triples, or leave combine out")
-        if isinstance(combine, RankingWeights):
-            return combine
-        chosen = self.checkpoint.newcomers
-        tuned = None if chosen is None else chosen.ranking.get("refined" if refined else "closed form")
-        return tuned or (RankingWeights() if refined else CLOSED_FORM_WEIGHTS)
+        return self.defaults.ranking_weights(combine, refined)
 
     def combines(self, refine: bool | RefineSettings) -> bool:
-        """Whether answers are ranked by all evidence if nothing else is said.
-
-        With fitted vectors, if `ookg tune` found that better, or if it did not try and the graph is redundant: direct
-        links are worth little where relations do not imply one another.
-        """
-        if not refine or self.checkpoint.statistics is None:
-            return False
-        chosen = self.checkpoint.newcomers
-        if chosen is not None and chosen.best is not None:
-            return chosen.best == "combined"
-        return self.known_evidence.redundancy >= REDUNDANT_SHARE
+        """Whether answers are ranked by all evidence if nothing else is said (see `NewcomerDefaults.combines`)."""
+        return self.defaults.combines(refine, lambda: self.known_evidence.redundancy)
 
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0."""
-        method: Method = "combined" if combine else "refined" if refine else "closed form"
-        can_refine = not isinstance(self.checkpoint.embedding.geometry, Projected)
-        was_tried = refine or not combine or not can_refine  # "combined" was calibrated with fitted vectors
-        calibrations = {} if self.checkpoint.newcomers is None else self.checkpoint.newcomers.calibration
-        return trust_table(newcomers, calibrations.get(method) if was_tried else None, which)
+        return trust_table(newcomers, self.defaults.calibration(refine=refine, combine=combine), which)
 
     def graph_evidence(self, given: Given) -> GraphEvidence:
         """What the training and given triples say beside the vectors."""
@@ -374,12 +377,19 @@ class Model:
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
         refine: bool | RefineSettings = False,
+        judge: bool | JudgeSettings | FittedJudge = False,
     ) -> Classification:
         """True or false for each claim: its score against its relation's threshold, found on labelled `valid` triples.
 
         Weights are degree weights by default. A claim whose ends or relation have no vector gets no verdict.
         refine: fit the new vectors to their triples first
+        judge: judge claims about new entities by all evidence: by the judge stored with the model, or by one that is
+            fitted on `valid`, which takes a training; weights, limit and refine are then left out
         """
+        if judge:
+            if weights is not None or limit is not None or refine:
+                raise InputError("the judge has its own way to weigh evidence; leave out weights, limit and refine")
+            return classify_judged(self, claims, valid=valid, given=given, judge=judge)
         chosen_weights = weights or self.default_weights(Degree())
         found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
         claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
@@ -405,8 +415,7 @@ class Model:
 
     def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
         """The given triples with the new vectors fitted, if `refine` says so."""
-        settings = self.refinement(refine)
-        return given if settings is None else replace(given, newcomers=given.newcomers.refined_by(settings, report))
+        return given.refined_by(self.refinement(refine), report)
 
     def thresholds(self, valid: Triples, given: Given) -> Thresholds:
         """Thresholds that tell the labelled triples of `valid` apart best."""
@@ -427,7 +436,7 @@ class Model:
             raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
         if not given.newcomers.has_relation(np.array([number]))[0]:
             geometry = self.checkpoint.embedding.geometry
-            if isinstance(geometry, Projected):
+            if not geometry.makes_relations:
                 remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
             else:
                 remedy = "give a triple of it whose two ends are known"
@@ -510,19 +519,3 @@ def _link_reasons(given: Given, spoken: dict[str, Spoken], answers: IntArray) ->
         )
         for answer, why in zip(answers.tolist(), reasons(spoken, answers), strict=True)
     ]
-
-
-def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
-    """What the given triples have that makes no vector, and relations that they give one, in words."""
-    unused, together = found.unused, found.together
-    made = np.empty(0, dtype=np.int64) if together is None else np.flatnonzero(together.made)
-    findings = Findings(
-        list(triples.select(unused.untrained_relation)),
-        list(triples.select(unused.between_newcomers)),
-        list(triples.select(unused.self_loops)),
-        list(triples.select(unused.without_newcomer)),
-        made_relations=relations.select(made + len(relations) - (0 if together is None else len(together.made))),
-        lacking=entities.select(np.flatnonzero(~found.representable) + found.embedding.num_entities),
-    )
-    makes_relations = together is not None and together.ties.num_new_relations > 0
-    return [*triples.notes, *findings.in_words(found.embedding.geometry, makes_relations=makes_relations)]

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ookg import __version__
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
@@ -37,9 +36,10 @@ from ookg.system.files import atomic_write, check_room
 from ookg.system.machine import processor
 from ookg.system.progress import Progress
 from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_device
-from ookg.training.settings import TrainingSettings
+from ookg.training.settings import RETIRED, TrainingSettings
 from ookg.training.trainer import Trainer
 from ookg.types import IntArray
+from ookg.version import __version__
 
 VALIDATION_TRIPLES = 1000
 
@@ -142,7 +142,8 @@ def _model_bytes(triples: Triples, trainer: Trainer) -> int:
     """About as many bytes as the model will take on disk."""
     labels: int = triples.entities.labels.nbytes + triples.relations.labels.nbytes
     tables = trainer.tables.entities[: trainer.num_entities].nbytes + trainer.tables.relations.nbytes
-    return tables + labels + 4 * triples.ids.size
+    index = 16 * len(triples.ids) + 20 * len(triples.entities)
+    return tables + labels + index + 4 * triples.ids.size
 
 
 def _not_stored(problem: str, run: TrainingRun, model: Model) -> ModelNotStored:
@@ -191,7 +192,8 @@ def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Mode
         if storage.overwrite:
             return None
         raise
-    if checkpoint.settings == settings.to_dict() and checkpoint.provenance.get("training_triples") == digest:
+    stored = {name: value for name, value in checkpoint.settings.items() if name not in RETIRED}
+    if stored == settings.to_dict() and checkpoint.provenance.get("training_triples") == digest:
         return Model(checkpoint)
     if storage.overwrite:
         return None
@@ -207,7 +209,6 @@ def _checkpoint(
     seconds: float,
     device: torch.device,
 ) -> Checkpoint:
-    sizes = len(triples.entities), len(triples.relations)
     provenance: dict[str, Any] = {
         "ookg": __version__,
         "torch": torch.__version__,
@@ -224,8 +225,7 @@ def _checkpoint(
         Embedding(settings.geometry, tables.entity_vectors.cpu(), tables.relation_vectors.cpu()),
         triples.entities,
         triples.relations,
-        triples.ids,
-        GraphStatistics.count(triples.ids, *sizes),
+        KnownGraph(triples.ids, len(triples.entities), len(triples.relations)),
         settings.to_dict(),
         provenance,
     )

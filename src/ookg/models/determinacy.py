@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.models import Geometry, RotatE, TransE, TransH, TransR
+from ookg.models import RotatE, TransE, TransH, TransR
+from ookg.models.geometry import Geometry
 
 STEPS = (-10.0, -1.0, 1.0, 10.0)  # how far the solution is moved
 
@@ -90,9 +91,15 @@ def determinacy(geometry: Geometry, relation: Tensor, tail: Tensor) -> Determina
 
 
 def _system(geometry: Geometry, relation: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-    """A, (equations, unknowns), and v, (equations,): the map h -> solve_tail(h, r) is linear but for a constant."""
+    """A, (equations, unknowns), and v, (equations,): the map h -> solve_tail(h, r) is linear but for a constant.
+
+    A model of which that is not true is refused.
+    """
     constant = geometry.solve_tail(torch.zeros_like(tail), relation)
     columns = geometry.solve_tail(torch.eye(len(tail), dtype=tail.dtype), relation) - constant  # (unknowns, equations)
+    off = (tail @ columns + constant - geometry.solve_tail(tail, relation)).abs().max()
+    if bool(off > 1e-6 * (tail.abs() @ columns.abs() + constant.abs()).max()):  # NaN is not, and is refused by its name
+        raise InputError(f"under {geometry.name} a triple is no linear system in its head; ask for another model")
     return columns.T, geometry.project(tail, relation) - constant
 
 

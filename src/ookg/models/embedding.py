@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.models import Geometry, Projected, TransE
+from ookg.models.geometry import Geometry
 from ookg.types import FloatArray
 
 PAIRS = 1000  # of known entities, whose mean gap is a yardstick
@@ -61,21 +61,20 @@ class Embedding:
 
     def plain_gaps(self, one: Tensor, other: Tensor) -> FloatArray:
         """(rows,) gaps of entity vectors as they are stored, whatever a relation would see of them."""
-        geometry = self.geometry
-        plain = TransE(geometry.dim, geometry.norm) if isinstance(geometry, Projected) else geometry
-        gaps: FloatArray = plain.gap(one, other).double().cpu().numpy()
+        gaps: FloatArray = self.geometry.entity_gap(one, other).double().cpu().numpy()
         return gaps
 
     def seen_by(self, relation: int) -> Embedding:
         """The entities as a relation sees them, in a space where distance is a gap between two points.
 
-        TransE and RotatE: this embedding itself. TransH and TransR: a TransE embedding with this one relation.
+        Where relations see entities as they are: this embedding itself. Else one without relations, for its gaps alone.
         """
         geometry = self.geometry
-        if not isinstance(geometry, Projected):
+        if not geometry.projects:
             return self
-        row = self.relations[relation]
-        return Embedding(geometry.space, geometry.project(self.entities, row), geometry.translation(row)[None])
+        space = geometry.space
+        nothing = self.relations.new_empty(0, space.relation_width)
+        return Embedding(space, geometry.project(self.entities, self.relations[relation]), nothing)
 
     def to(self, device: torch.device | str) -> Embedding:
         """The same vectors on another device."""

@@ -8,9 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ookg.models.geometry import GapSum, Geometry, Kernel, Move, RelationForm
+
 
 @dataclass(frozen=True)
-class TransE:
+class TransE(Geometry):
     """D(h, r, t) = ‖h + r - t‖ₚ with p = `norm` (1 or 2); h, r, t have `dim` real coordinates.
 
     Two things that only models trained elsewhere have:
@@ -18,8 +20,6 @@ class TransE:
     unit_norm: entity vectors have length 1 in this norm (1 or 2), and that of a new entity is scaled to it; 0 for any
     """
 
-    dim: int
-    norm: int = 1
     squared: bool = False
     unit_norm: int = 0
     name: ClassVar[str] = "transe"
@@ -42,19 +42,10 @@ class TransE:
         """The head that fits best: h = t - r."""
         return tail - relation
 
-    def project(self, entities: Tensor, relation: Tensor) -> Tensor:
-        """Entities as a relation sees them: as they are."""
-        del relation
-        return entities
-
     def gap(self, x: Tensor, y: Tensor) -> Tensor:
         """‖x - y‖ₚ of entity vectors (its square if `squared`), (..., dim) and (..., dim) -> (...)."""
         found: Tensor = torch.linalg.vector_norm(x - y, ord=self.norm, dim=-1)
         return found.square() if self.squared else found
-
-    def distance(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """D(h, r, t) = ‖h + r - t‖ₚ."""
-        return self.gap(self.solve_tail(head, relation), tail)
 
     def gap_to_all(self, points: Tensor, table: Tensor) -> Tensor:
         """The gaps from each point to each row of a table, (points, dim) and (rows, dim) -> (points, rows)."""
@@ -66,7 +57,20 @@ class TransE:
         """Entity vectors as the model wants them: of length 1 where `unit_norm` is set."""
         return torch.nn.functional.normalize(entities, p=self.unit_norm, dim=-1) if self.unit_norm else entities
 
-    def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
-        """The relation vectors for the trained parameters: the parameters themselves."""
-        del initial_range
-        return parameters
+    @property
+    def kernel(self) -> Kernel | None:
+        """Translations, and the norms that kernels know."""
+        gaps = {1: GapSum.SIZES, 2: GapSum.LENGTH}
+        if self.norm not in gaps or self.unit_norm not in (0, 1, 2):
+            return None
+        return Kernel(Move.TRANSLATION, gaps[self.norm], self.squared, self.unit_norm)
+
+    @property
+    def linear_move(self) -> Move:
+        """Translations."""
+        return Move.TRANSLATION
+
+    @property
+    def relation_form(self) -> RelationForm:
+        """r = mean of t - h."""
+        return RelationForm(lambda head, tail: tail - head, lambda total, count: total / count)

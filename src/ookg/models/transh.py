@@ -48,8 +48,44 @@ class TransH(Projected):
         """The shortest step that is seen as r: r itself, which lies on the plane."""
         return self.translation(relation)
 
+    def normal_equations(self, relations: Tensor) -> Planes:
+        """Small systems: as many unknowns as a newcomer has relations."""
+        return Planes(self, relations)
+
     def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
         """w to length 1, r onto its plane."""
         del initial_range
         r, w = parameters[..., : self.dim], torch.nn.functional.normalize(self.normal(parameters), dim=-1)
         return torch.cat((r - (r * w).sum(dim=-1, keepdim=True) * w, w), dim=-1)
+
+
+class Planes:
+    """(N + λI)⁻¹ where N = Σ ω (I - w wᵀ) = I - U Uᵀ and U has a column √ω·w for each relation, m of them.
+
+    With a = 1 + λ: (a I - U Uᵀ)⁻¹ = (I + U (a I - Uᵀ U)⁻¹ Uᵀ) / a, which solves m by m systems instead of dim by dim.
+    """
+
+    def __init__(self, geometry: TransH, relations: Tensor) -> None:
+        self.ridge, self.normals = geometry.ridge, geometry.normal(relations)
+        self.numbers_a_row = geometry.dim
+
+    def solve(self, right: Tensor, group: Tensor, number: Tensor, weight: Tensor) -> Tensor:
+        """right: (newcomers, dim); group, number, weight: (pairs,) the newcomer, relation and Σ ω of each pair."""
+        found = torch.empty_like(right)
+        counts = torch.bincount(group, minlength=len(right))
+        position = torch.arange(len(group), device=group.device) - (torch.cumsum(counts, 0) - counts)[group]
+        roots = weight.sqrt()[:, None] * self.normals[number]  # (pairs, dim)
+        # Alike in size together, so that at most half of a padded block is padding.
+        bucket = torch.ceil(torch.log2(counts.clamp(min=1).double())).long()
+        for exponent in range(int(bucket.max()) + 1):
+            members = (bucket == exponent).nonzero().ravel()  # none of this size: an empty block, and nothing happens
+            rank = torch.full((len(right),), -1, device=group.device)
+            rank[members] = torch.arange(len(members), device=group.device)
+            mine = rank[group] >= 0
+            block = right.new_zeros(len(members), 1 << exponent, right.shape[1])  # (members, m, dim)
+            block[rank[group[mine]], position[mine]] = roots[mine]
+            own = right[members, :, None]  # (members, dim, 1)
+            inner = (1 + self.ridge) * torch.eye(1 << exponent, dtype=right.dtype, device=right.device)
+            solved = torch.linalg.solve(inner - block @ block.mT, block @ own)
+            found[members] = ((own + block.mT @ solved) / (1 + self.ridge))[..., 0]
+        return found

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.models.projected import Projected
+from ookg.models.projected import Matrices, Projected
 from ookg.models.transe import TransE
 
 
@@ -56,6 +56,10 @@ class TransR(Projected):
         matrix, r = self.matrix(relation), self.translation(relation)
         gram = matrix @ matrix.mT + self.ridge * torch.eye(self.space.dim, dtype=matrix.dtype, device=matrix.device)
         return self.project_back(torch.linalg.solve(gram, r), relation)
+
+    def normal_equations(self, relations: Tensor) -> Matrices:
+        """The general ones, with M as it is stored."""
+        return Matrices(self.matrix(relations), self.ridge)
 
     def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
         """r as it is; M is the identity plus its parameters: what pulls these to zero pulls the model to TransE."""

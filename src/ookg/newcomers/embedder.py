@@ -221,7 +221,8 @@ def _fastest_reduction(embedding: Embedding) -> Reduction:
     """How weighted rows become vectors: least squares, or the fastest weighted sums that this machine has."""
     if isinstance(embedding.geometry, Projected):
         return least_squares
-    if embedding.entities.is_cuda or embedding.entities.dtype != torch.float32:
+    table = embedding.entities
+    if table.is_cuda or table.dtype != torch.float32 or embedding.geometry.kernel is None:
         return reference_sums
     try:
         from ookg.kernels.cpu_newcomers import weighted_candidates
@@ -232,7 +233,9 @@ def _fastest_reduction(embedding: Embedding) -> Reduction:
         embedding: Embedding, support: Support, rows: IntArray, place: IntArray, weights: FloatArray, size: int
     ) -> Tensor:
         tables = embedding.entities.numpy(), embedding.relations.numpy()
-        return torch.from_numpy(weighted_candidates(embedding.geometry, tables, support, rows, place, weights, size))
+        return torch.from_numpy(
+            weighted_candidates(embedding.geometry, tables, support.links, rows, place, weights, size)
+        )
 
     return sums
 
@@ -279,8 +282,8 @@ def find_newcomers(
     graph: the statistics of the known triples; None for a model that came without them, where uniform weights work
     known: (triples, 3) the training triples
     given: (triples, 3) entity ids from embedding.num_entities on are new ones; relation ids from
-        embedding.num_relations on are new relations, which get vectors where the triples determine them (under TransE
-        and RotatE); relation -1 has no vector and gets none
+        embedding.num_relations on are new relations, which get vectors where the triples determine them, under models
+        that make such vectors; relation -1 has no vector and gets none
     """
     num_entities = embedding.num_entities
     if graph is None:
@@ -293,7 +296,7 @@ def find_newcomers(
         counted = given
         num_relations = int(given[:, 1].max(initial=-1)) + 1
         if num_relations > embedding.num_relations:
-            if isinstance(embedding.geometry, Projected):  # under which new relations have no vectors
+            if not embedding.geometry.makes_relations:
                 counted = given[given[:, 1] < embedding.num_relations]
             else:
                 cooccurrence = graph.cooccurrence.copy()
@@ -318,12 +321,14 @@ def prepared(
     if is_new_relation.any():
         trained = given.copy()
         trained[is_new_relation, 1] = -1
+    if not embedding.geometry.makes_relations:
+        given, is_new_relation = trained, np.zeros_like(is_new_relation)
     support, unused = find_support(trained, num_entities, max(0, highest + 1 - num_entities))
     if limit is not None:
         support = support.capped(limit.most, limit.seed)
     is_tie = is_new_relation.copy()
     is_tie[unused.between_newcomers] = True
-    if isinstance(embedding.geometry, Projected) or not is_tie.any():
+    if not embedding.geometry.solves_together or not is_tie.any():
         return Newcomers(embedding, support, unused, graph, weights)
     num_relations = max(embedding.num_relations, int(given[:, 1].max()) + 1)
     position = np.flatnonzero(is_tie)

@@ -1,4 +1,4 @@
-"""Vectors for new entities under TransH and TransR: one triple leaves some of the vector open, all together solve it.
+"""Vectors for new entities where relations project: one triple leaves some of the vector open, all together solve it.
 
 Triple i says A e = A x ± r with its relation's A and r and its neighbour x (+ for a new tail, - for a new head). With
 the reducer's weights ω, which add up to 1,
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ookg.kernels.threads import one_torch_thread
-from ookg.models import Projected, TransH, TransR
+from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import normalised
 from ookg.newcomers.support import Support
@@ -46,7 +46,7 @@ def least_squares(
         return found
     used, relation = np.unique(support.relation[rows], return_inverse=True)
     vectors = embedding.relations[torch.from_numpy(used).to(embedding.device)].double()
-    solver = _Planes(geometry, vectors) if isinstance(geometry, TransH) else _Matrices(geometry, vectors)
+    solver = geometry.normal_equations(vectors)
     steps = geometry.displacement(vectors)
     # A square has no negative weight; such a one comes from a neighbour that no training triple has.
     weights = normalised(np.maximum(weights, 0.0), place, size)
@@ -97,52 +97,3 @@ def _chunks(place: IntArray, size: int, most: int) -> Iterator[tuple[slice, slic
     cuts = np.flatnonzero(np.diff(offsets[:-1] // most)) + 1
     for start, end in pairwise([0, *cuts.tolist(), size]):
         yield slice(start, end), slice(int(offsets[start]), int(offsets[end]))
-
-
-class _Planes:
-    """(N + λI)⁻¹ for TransH, where N = Σ ω (I - w wᵀ) = I - U Uᵀ and U has a column √ω·w a relation, m of them.
-
-    With a = 1 + λ: (a I - U Uᵀ)⁻¹ = (I + U (a I - Uᵀ U)⁻¹ Uᵀ) / a, which solves m by m systems instead of dim by dim.
-    """
-
-    def __init__(self, geometry: TransH, vectors: Tensor) -> None:
-        self.ridge, self.normals = geometry.ridge, geometry.normal(vectors)
-        self.numbers_a_row = geometry.dim
-
-    def solve(self, right: Tensor, group: Tensor, number: Tensor, weight: Tensor) -> Tensor:
-        """right: (newcomers, dim); group, number, weight: (pairs,) the newcomer, relation and Σ ω of each pair."""
-        found = torch.empty_like(right)
-        counts = torch.bincount(group, minlength=len(right))
-        position = torch.arange(len(group), device=group.device) - (torch.cumsum(counts, 0) - counts)[group]
-        roots = weight.sqrt()[:, None] * self.normals[number]  # (pairs, dim)
-        # Alike in size together, so that at most half of a padded block is padding.
-        bucket = torch.ceil(torch.log2(counts.clamp(min=1).double())).long()
-        for exponent in range(int(bucket.max()) + 1):
-            members = (bucket == exponent).nonzero().ravel()  # none of this size: an empty block, and nothing happens
-            rank = torch.full((len(right),), -1, device=group.device)
-            rank[members] = torch.arange(len(members), device=group.device)
-            mine = rank[group] >= 0
-            block = right.new_zeros(len(members), 1 << exponent, right.shape[1])  # (members, m, dim)
-            block[rank[group[mine]], position[mine]] = roots[mine]
-            own = right[members, :, None]  # (members, dim, 1)
-            inner = (1 + self.ridge) * torch.eye(1 << exponent, dtype=right.dtype, device=right.device)
-            solved = torch.linalg.solve(inner - block @ block.mT, block @ own)
-            found[members] = ((own + block.mT @ solved) / (1 + self.ridge))[..., 0]
-        return found
-
-
-class _Matrices:
-    """(N + λI)⁻¹ for TransR, where N = Σ ω MᵀM; MᵀM is computed once a relation."""
-
-    def __init__(self, geometry: TransR, vectors: Tensor) -> None:
-        matrix = geometry.matrix(vectors)
-        self.ridge, self.grams = geometry.ridge, matrix.mT @ matrix  # (relations, dim, dim)
-        self.numbers_a_row = geometry.dim**2
-
-    def solve(self, right: Tensor, group: Tensor, number: Tensor, weight: Tensor) -> Tensor:
-        """right: (newcomers, dim); group, number, weight: (pairs,) the newcomer, relation and Σ ω of each pair."""
-        size, dim = right.shape
-        normal = (self.ridge * torch.eye(dim, dtype=right.dtype, device=right.device)).repeat(size, 1, 1)
-        normal.index_add_(0, group, weight[:, None, None] * self.grams[number])
-        found: Tensor = torch.linalg.solve(normal, right)
-        return found

@@ -28,12 +28,12 @@ from torch.nn.functional import logsigmoid
 
 from ookg.errors import InputError, unknown_name
 from ookg.kernels import randomness
+from ookg.kernels.adam import adam_update
 from ookg.kernels.threads import one_torch_thread
-from ookg.models import Projected
+from ookg.models import refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.support import Support
 from ookg.system.progress import Reporter
-from ookg.training.reference_step import adam_update
 from ookg.types import BoolArray, IntArray
 
 ROWS, NEGATIVES = 4, 5  # the purposes of this module's random streams
@@ -129,7 +129,7 @@ def default_refinement(embedding: Embedding, training_margin: float | None = Non
     if margin is None or not margin > 0:
         bits = randomness.draws(randomness.stream(0, ROWS), torch.arange(2 * SAMPLED_PAIRS))
         pairs = randomness.below(bits, embedding.num_entities).view(2, -1).to(embedding.device)
-        gaps = embedding.geometry.gap(*(embedding.entities[ids] for ids in pairs))
+        gaps = embedding.geometry.entity_gap(*(embedding.entities[ids] for ids in pairs))
         margin = max(float(gaps.median()) / GAPS_A_MARGIN, 1e-6)
     return RefineSettings(margin=MARGIN_SHARE * margin, lr=RATE_SHARE * (margin + 2.0) / embedding.geometry.dim)
 
@@ -278,19 +278,25 @@ class ReferenceRefinement:
 
     def points(self, vectors: Tensor, triples: Tensor) -> Tensor:
         """Where the triples' known ends should be, given their new ends' vectors, (triples, entity_width)."""
-        geometry, relations = self.embedding.geometry, self.embedding.relations[self.relation[triples]]
+        geometry, relations = self.embedding.geometry, self.relations_of(triples)
         tails, heads = geometry.solve_tail(vectors, relations), geometry.solve_head(relations, vectors)
         return torch.where(self.is_head[triples][:, None], tails, heads)
 
     def triple_losses(self, step: int, points: Tensor, triples: Tensor, bounds: slice) -> Tensor:
         """½ [ -log σ(γ - D) - Σⱼ pⱼ log σ(Dⱼ - γ) ] of each triple, (triples,)."""
-        margin, entities, gap = self.settings.margin, self.embedding.entities, self.embedding.geometry.gap
+        margin, entities, geometry = self.settings.margin, self.embedding.entities, self.embedding.geometry
         negatives, usable = self.negatives(step, triples, bounds)
-        positive, negative = gap(points, entities[self.neighbor[triples]]), gap(points[:, None], entities[negatives])
+        relations = self.relations_of(triples)
+        positive = geometry.gap(points, geometry.project(entities[self.neighbor[triples]], relations))
+        negative = geometry.gap(points[:, None], geometry.project(entities[negatives], relations[:, None]))
         logits = (-self.settings.temperature * negative).masked_fill(~usable, -torch.inf)
         # A row without a usable negative has no softmax: its negatives weigh nothing.
         probability = torch.softmax(logits, dim=1).nan_to_num(0.0).detach()
         return (-logsigmoid(margin - positive) - (probability * logsigmoid(negative - margin)).sum(dim=1)) / 2
+
+    def relations_of(self, triples: Tensor) -> Tensor:
+        """The vectors of the triples' relations, (triples, relation_width)."""
+        return self.embedding.relations[self.relation[triples]]
 
     def negatives(self, step: int, triples: Tensor, bounds: slice) -> tuple[Tensor, Tensor]:
         """Known entities for the rows of a step's batch, (rows, negatives), and whether each is no true answer."""
@@ -390,14 +396,14 @@ def run(refinement: Refinement, settings: RefineSettings, clock: Clock | None = 
 
 def fastest_refinement(embedding: Embedding, problem: Problem, start: Tensor, settings: RefineSettings) -> Refinement:
     """The fastest implementation that this machine has for the embedding; plain PyTorch where there is no other."""
-    if embedding.entities.dtype != torch.float32:
+    if embedding.entities.dtype != torch.float32 or embedding.geometry.kernel is None:
         return ReferenceRefinement(embedding, problem, start, settings)
     try:
         if embedding.entities.is_cuda:
-            from ookg.kernels.gpu_refinement import TritonRefinement
+            from ookg.newcomers.gpu_refinement import TritonRefinement
 
             return TritonRefinement(embedding, problem, start, settings)
-        from ookg.kernels.cpu_refinement import NumbaRefinement
+        from ookg.newcomers.cpu_refinement import NumbaRefinement
 
         return NumbaRefinement(embedding, problem, start, settings)
     except ImportError:
@@ -405,9 +411,9 @@ def fastest_refinement(embedding: Embedding, problem: Problem, start: Tensor, se
 
 
 def _check_input(embedding: Embedding, support: Support, start: Tensor, newcomers: IntArray) -> None:
-    if isinstance(embedding.geometry, Projected):
-        name = type(embedding.geometry).__name__
-        raise InputError(f"refinement is for TransE and RotatE, and this is {name}; use its least-squares vectors")
+    if not embedding.geometry.can_refine:
+        problem = f"refinement is for {refinable_models()}, and this is {type(embedding.geometry).__name__}"
+        raise InputError(f"{problem}; use its vectors as they are")
     shape = (len(newcomers), embedding.geometry.entity_width)
     if tuple(start.shape) != shape:
         raise InputError(f"start of shape {tuple(start.shape)}; give one row for each newcomer, {shape}")

@@ -1,10 +1,7 @@
 """Vectors for new relations, from triples whose two ends have vectors.
 
-Closed form: the vector that minimises Σ ‖h moved by r - t‖² over the relation's triples (h, r, t).
-
-    TransE   r = mean of t - h
-    RotatE   r = Σ t∘h̄ / |Σ t∘h̄| by coordinate; a coordinate where h and t are large counts more, as it should: there
-             a wrong angle costs more
+Closed form: the vector that minimises Σ ‖h moved by r - t‖² over the relation's triples (h, r, t), as the model
+declares it (`relation_form`).
 
 Fit: from there on, with all entities fixed, by the loss that refines new entities (`refinement.py`); tails are
 corrupted in even steps, heads in odd ones.
@@ -20,12 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from ookg.errors import InputError
 from ookg.kernels import randomness
+from ookg.kernels.adam import adam_update
 from ookg.kernels.threads import one_torch_thread
-from ookg.models import Geometry, RotatE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import Clock, RefineSettings
-from ookg.training.reference_step import adam_update
 from ookg.types import IntArray
 
 RELATION_PAIRS, RELATION_NEGATIVES = 6, 7  # the purposes of this module's random streams
@@ -62,28 +59,18 @@ class Pairs:
 def relation_vectors(pairs: Pairs, num_relations: int) -> Tensor:
     """The vector that fits each relation's pairs best, (num_relations, relation_width); each has one pair at least."""
     geometry = pairs.embedding.geometry
+    form = geometry.relation_form
+    if form is None:
+        raise InputError(f"{geometry.name} has no closed form for new relations; give triples of trained ones")
     # Summed on the CPU: there the order, and with it the last bit, is always the same.
     total = torch.zeros(num_relations, geometry.entity_width, dtype=torch.float64)
     step = max(1, CHUNK_NUMBERS // geometry.entity_width)
     for start in range(0, len(pairs.relation), step):
         part = slice(start, start + step)
         ends = (pairs.vectors(ids[part]).cpu().double() for ids in (pairs.head, pairs.tail))
-        total.index_add_(0, torch.from_numpy(pairs.relation[part]), _difference(geometry, *ends))
-    if isinstance(geometry, RotatE):
-        real, imaginary = total.chunk(2, dim=-1)
-        found = torch.atan2(imaginary, real)
-    else:
-        found = total / torch.from_numpy(np.bincount(pairs.relation, minlength=num_relations))[:, None]
-    return found.to(pairs.embedding.relations)
-
-
-def _difference(geometry: Geometry, head: Tensor, tail: Tensor) -> Tensor:
-    """TransE t - h, RotatE t∘h̄, (pairs, entity_width)."""
-    if not isinstance(geometry, RotatE):
-        return tail - head
-    a, b = head.chunk(2, dim=-1)
-    c, d = tail.chunk(2, dim=-1)
-    return torch.cat((c * a + d * b, d * a - c * b), dim=-1)
+        total.index_add_(0, torch.from_numpy(pairs.relation[part]), form.summand(*ends))
+    counts = torch.from_numpy(np.bincount(pairs.relation, minlength=num_relations))
+    return form.vector(total, counts[:, None]).to(pairs.embedding.relations)
 
 
 class _Side(NamedTuple):
@@ -146,8 +133,11 @@ class RelationFit:
         geometry, kept = embedding.geometry, self.pairs.vectors(side.kept[rows])
         points = geometry.solve_head(relations, kept) if step % 2 else geometry.solve_tail(kept, relations)
         drawn, usable = self._negatives(step, side, torch.from_numpy(rows).to(embedding.device))
-        positive = geometry.gap(points, self.pairs.vectors(side.answer[rows]))
-        negative = geometry.gap(points[:, None], embedding.entities[drawn])  # (rows, negatives)
+        answers = geometry.project(self.pairs.vectors(side.answer[rows]), relations)
+        positive = geometry.gap(points, answers)
+        negative = geometry.gap(
+            points[:, None], geometry.project(embedding.entities[drawn], relations[:, None])
+        )  # (rows, negatives)
         logits = (-self.settings.temperature * negative).masked_fill(~usable, -torch.inf)
         # A row without a usable negative has no softmax: its negatives weigh nothing.
         probability = torch.softmax(logits, dim=1).nan_to_num(0.0).detach()

@@ -37,6 +37,11 @@ class Support:
         """(newcomers + 1,) where each one's rows start."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
+    @property
+    def links(self) -> tuple[IntArray, IntArray, BoolArray]:
+        """Known neighbour, relation and is_head, by row: what a kernel makes candidates of."""
+        return self.neighbor, self.relation, self.is_head
+
     def rows_of(self, newcomers: IntArray) -> tuple[IntArray, IntArray]:
         """The rows of some newcomers one after the other, and for each row its place in `newcomers`."""
         counts = self.counts[newcomers]

@@ -19,8 +19,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from ookg.models import RotatE
+from ookg.errors import InputError
 from ookg.models.embedding import Embedding
+from ookg.models.geometry import Geometry, Move
 from ookg.types import BoolArray, FloatArray, IntArray
 
 # How many numbers one array of the solver may hold, whatever the number of newcomers: coordinates take turns.
@@ -156,7 +157,7 @@ class System:
         relation, is_head = np.divmod(used, 2)
         rows = embedding.relations[:, part][torch.from_numpy(relation).to(embedding.device)].double().cpu().numpy()
         signed = np.where(is_head[:, None] == 1, -rows, rows)
-        return (np.exp(1j * signed) if isinstance(embedding.geometry, RotatE) else signed)[place.ravel()]
+        return (np.exp(1j * signed) if _is_complex(embedding.geometry) else signed)[place.ravel()]
 
 
 class _Live(NamedTuple):
@@ -195,10 +196,18 @@ def _conjugate_gradients(
 
 def _coordinates(embedding: Embedding, table: Tensor, part: slice) -> list[Tensor]:
     """Some coordinates of a table: TransE's as they are, RotatE's real and imaginary parts."""
-    if not isinstance(embedding.geometry, RotatE):
+    if not _is_complex(embedding.geometry):
         return [table[:, part]]
     dim = embedding.geometry.dim
     return [table[:, part], table[:, dim + part.start : dim + part.stop]]
+
+
+def _is_complex(geometry: Geometry) -> bool:
+    """Whether moves turn complex coordinates, or else translate; a model without linear moves is refused."""
+    move = geometry.linear_move
+    if move is None:
+        raise InputError(f"{geometry.name} does not say how newcomers are solved together; leave out what ties them")
+    return {Move.TRANSLATION: False, Move.ROTATION: True}[move]
 
 
 def _as_numbers(parts: list[Tensor]) -> Coordinates:

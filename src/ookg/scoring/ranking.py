@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
@@ -90,12 +89,12 @@ class View:
 
 
 def views(embedding: Embedding, vectors: Tensor, queries: Queries) -> Iterator[View]:
-    """The queries by the space that their relation looks at entities in: one for all under TransE and RotatE.
+    """The queries by the space that their relation looks at entities in; one for all if they see them as they are.
 
     vectors: (queries, entity_width) of the queries' entities
     """
     geometry, relations = embedding.geometry, embedding.relations
-    if not isinstance(geometry, Projected):
+    if not geometry.projects:
         rows = relations[torch.from_numpy(queries.relation).to(relations.device)]
         points = torch.empty_like(vectors)
         asks_tail = torch.from_numpy(np.ascontiguousarray(queries.asks_tail)).to(relations.device)
@@ -121,7 +120,7 @@ def query_rank_counts(embedding: Embedding, vectors: Tensor, queries: Queries, o
     counts = RankCounts(*np.empty((2, len(queries)), dtype=np.int64))
     for view in views(embedding, vectors, queries):
         answers, rivals = queries.answer[view.rows], others.select(view.rows)
-        ranked = filtered_rank_counts(view.embedding, view.points, answers, rivals)
+        ranked = _rank_counts(view.embedding, view.points, answers, rivals)
         counts.better[view.rows], counts.equal[view.rows] = ranked.better, ranked.equal
     return counts
 
@@ -131,15 +130,22 @@ def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray
 
     points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
     others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
-    Under TransH and TransR entities are compared as the relation sees them: use `query_rank_counts`.
+    Where relations see entities otherwise than they are, as under TransH and TransR: use `query_rank_counts`.
     """
-    if isinstance(embedding.geometry, Projected):
+    if embedding.geometry.projects:
         raise TypeError(f"{embedding.geometry.name} has no point to rank around without the relation")
+    return _rank_counts(embedding, points, answers, others)
+
+
+def _rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+    """The same in the space that the points are in."""
     return _fastest(embedding)(embedding, points, answers, others.distinct_below(embedding.num_entities))
 
 
 def _fastest(embedding: Embedding) -> Compare:
-    """The fastest comparison that this machine has for the embedding's device."""
+    """The fastest comparison that this machine has for the embedding's model and device."""
+    if embedding.geometry.kernel is None:
+        return reference_rank_counts
     try:
         if embedding.entities.is_cuda:
             from ookg.kernels import gpu_ranking
@@ -208,6 +214,10 @@ class RankSummary:
             return cls(0, *[float("nan")] * 5)
         hits = [float((ranks <= k).mean() * 100) for k in (1, 3, 10)]
         return cls(len(ranks), float((1 / ranks).mean()), float(ranks.mean()), *hits)
+
+    def __str__(self) -> str:
+        hits = f"Hits@1 {self.hits_at_1:.1f} %, Hits@3 {self.hits_at_3:.1f} %, Hits@10 {self.hits_at_10:.1f} %"
+        return f"MRR {self.mrr:.3f}, {hits}, mean rank {self.mean_rank:.1f} of {self.queries:,} queries"
 
     def to_dict(self) -> dict[str, Any]:
         """The figures by the names of the command line."""

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ookg import __version__
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
-from ookg.simulation.choice import METHODS, Method, NewcomerChoice
-from ookg.simulation.contenders import Setup, can_refine
+from ookg.simulation.choice import METHODS, Method, NewcomerChoice, stored_choice
+from ookg.simulation.contenders import Setup
+from ookg.simulation.defaults import can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
@@ -24,6 +24,7 @@ from ookg.simulation.trust import Calibration, Outcomes, spreads
 from ookg.storage.checkpoint import Checkpoint
 from ookg.system.display import counted
 from ookg.types import BoolArray, FloatArray
+from ookg.version import __version__
 
 TRAINED = "trained"
 # Numbers of given triples, from and to.
@@ -79,7 +80,7 @@ class Audit:
     by_triples, by_relation: groups of questions; relations in the order of what newcomers lose, most first
     fewer: the same questions about entities with ten triples or more, if only so many are given; closed form
     calibration: what to expect of a new entity, by method, as this audit found it
-    choice: what is stored with the model, with that calibration in it
+    choice: what is stored with the model, with that calibration in it; `Model.with_choice` takes it
     """
 
     kind: str
@@ -115,6 +116,11 @@ class Audit:
             "choice": self.choice.to_dict(),
         }
 
+    def __str__(self) -> str:
+        head = f"{self.kind} audit, {counted(self.hidden, 'entity', 'entities')} hidden; best: {self.best}"
+        figures = [f"{name}: {summary}" for name, summary in self.overall.figures.items()]
+        return "\n".join([head, *figures, *self.advice])
+
 
 def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audit:
     """Hide a sample of a model's entities, make each new again from its own triples, and measure."""
@@ -132,7 +138,7 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     calibration = calibrations(simulation, ranks, settings.hiding.seed)
     if _leaves_out_refining(simulation, settings):
         del calibration["combined"]  # it would be taken for that of fitted vectors
-    made = provenance(simulation, settings.hiding, settings.retraining)
+    made, stored = provenance(simulation, settings.hiding, settings.retraining), stored_choice(checkpoint)
     how = {"calibration": made | {"methods": list(calibration)}}
     return Audit(
         kind="retrained" if simulation.is_exact else "quick",
@@ -143,9 +149,9 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
         by_relation=by_relation,
         fewer=fewer,
         advice=_advice(overall, by_triples, fewer, best, is_exact=simulation.is_exact),
-        notes=_notes(simulation, settings, checkpoint.newcomers),
+        notes=_notes(simulation, settings, stored),
         calibration=calibration,
-        choice=(checkpoint.newcomers or NewcomerChoice()).calibrated(calibration, how),
+        choice=stored.calibrated(calibration, how),
     )
 
 
@@ -227,7 +233,7 @@ def _fewer_triples(ranks: Mapping[str, FloatArray], simulation: Simulation, powe
     return [*found, _group("all", {"closed form": ranks["closed form"]}, simulation, rows)]
 
 
-def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoice | None) -> list[str]:
+def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoice) -> list[str]:
     hidden, notes = simulation.hidden, []
     if not simulation.is_exact:
         notes.append(TOO_KIND)
@@ -235,11 +241,13 @@ def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoi
         few = f"{counted(hidden.num_hidden, 'entity', 'entities')} hidden, of {hidden.wanted:,} wanted"
         notes.append(f"{few}: the others have too few triples to be given and asked")
     if settings.refine and not can_refine(simulation.embedding):
-        notes.append(f"{simulation.embedding.geometry.name} vectors are not refined: they are least-squares solutions")
+        notes.append(
+            f"{simulation.embedding.geometry.name} vectors are not refined: they stay as their triples make them"
+        )
     if _leaves_out_refining(simulation, settings):
         closed = "nothing is refined, so combined here is the closed form with the graph"
-        notes.append(f"{closed}; what to expect of combined is told of refined vectors, and stays as it is")
-    chosen_on = {} if stored is None else stored.simulation.get("choice", {})
+        notes.append(f"{closed}; what to expect of combined is reported of refined vectors, and stays as it is")
+    chosen_on = stored.simulation.get("choice", {})
     if isinstance(chosen_on, dict) and chosen_on.get("hiding") == settings.hiding.to_dict():
         notes.append("the stored settings were chosen on these very entities; audit with another --seed")
     return notes

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration
+from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcomers
 
 # What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; and, always the same
 # under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted
@@ -27,6 +30,7 @@ class NewcomerChoice:
     ranking: weights of the combination, of the method ("closed form" or "refined") that its vectors are of
     calibration: what to expect of a vector, by method; no entry: not measured
     simulation: how it was found, in plain values, for people to read
+    judge: of claims about new entities
     """
 
     power: float | None = None
@@ -35,6 +39,7 @@ class NewcomerChoice:
     ranking: dict[Method, RankingWeights] = field(default_factory=dict)
     calibration: dict[Method, Calibration] = field(default_factory=dict)
     simulation: dict[str, Any] = field(default_factory=dict)
+    judge: FittedJudge | None = None
 
     def calibrated(self, calibration: dict[Method, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
         """The same with the calibration of some methods new, that of others as it was; and how the new was found."""
@@ -43,6 +48,7 @@ class NewcomerChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
+        judge = {} if self.judge is None else {"judge": self.judge.to_dict()}
         return {
             "power": self.power,
             "refine": None if self.refine is None else self.refine.to_dict(),
@@ -50,7 +56,7 @@ class NewcomerChoice:
             "ranking": {name: weights.to_dict() for name, weights in self.ranking.items()},
             "calibration": {name: found.to_dict() for name, found in self.calibration.items()},
             "simulation": self.simulation,
-        }
+        } | judge
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NewcomerChoice:
@@ -66,6 +72,9 @@ class NewcomerChoice:
         if refine is not None and not isinstance(refine, dict):
             raise InputError(f"refine is {refine!r} instead of an object; tune the model again")
         simulation = values.get("simulation", {})
+        judge = values.get("judge")
+        if judge is not None and not isinstance(judge, dict):
+            raise InputError(f"judge is {judge!r} instead of an object; fit it again")
         if not isinstance(simulation, dict):
             raise InputError(f"simulation is {simulation!r} instead of an object; tune the model again")
         return cls(
@@ -75,7 +84,30 @@ class NewcomerChoice:
             ranking={name: RankingWeights.from_dict(weights) for name, weights in ranking.items()},
             calibration={name: Calibration.from_dict(found) for name, found in calibration.items()},
             simulation=simulation,
+            judge=None if judge is None else FittedJudge.from_dict(judge),
         )
+
+
+def stored_choice(checkpoint: Checkpoint) -> NewcomerChoice:
+    """What is stored with a model for new entities; all of it "not chosen" where nothing is.
+
+    Values that cannot be used are refused.
+    """
+    return _parsed(checkpoint.newcomers, checkpoint.directory)
+
+
+def check_stored_choice(directory: str | Path) -> None:
+    """Refuse settings for new entities in a model directory that cannot be used."""
+    _parsed(stored_newcomers(directory), Path(directory))
+
+
+def _parsed(values: dict[str, Any] | None, directory: Path | None) -> NewcomerChoice:
+    if values is None:
+        return NewcomerChoice()
+    try:
+        return NewcomerChoice.from_dict(values)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise damaged_newcomers(directory, str(error).split(";")[0]) from error
 
 
 def _by_method(values: dict[str, Any], name: str) -> dict[Method, dict[str, Any]]:

@@ -12,18 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights, standardised
+from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
 from ookg.evidence.registry import VECTOR
-from ookg.models import Projected
-from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.reducer import Correlation
-from ookg.newcomers.refinement import RefineSettings, default_refinement
+from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
-from ookg.simulation.choice import Method, NewcomerChoice
+from ookg.simulation.choice import Method
+from ookg.simulation.defaults import DEFAULT_POWER, NewcomerDefaults, can_refine
 from ookg.simulation.simulated import Simulation
 from ookg.system.progress import Progress, Reporter
 from ookg.types import FloatArray, IntArray
@@ -31,32 +30,11 @@ from ookg.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
 
-DEFAULT_POWER = Correlation().power
-# The weights of the combination where none are stored, by the vectors that are combined.
-DEFAULT_RANKING: dict[Method, RankingWeights] = {"closed form": CLOSED_FORM_WEIGHTS, "refined": RankingWeights()}
 # What weights of the combination are fitted to: so many numbers may be kept, for each question those of the right
 # answer and its rivals. Where all known entities are too many rivals for so many questions, a sample of them is taken:
 # under a softmax the weights that make the right answers likeliest among all do so among any equally likely sample.
 FIT_NUMBERS, FIT_QUESTIONS = 1 << 26, 1024
 FIT = 18  # the purpose of the random stream that samples questions and rivals
-
-
-def can_refine(embedding: Embedding) -> bool:
-    """Whether the model's new vectors can be fitted: under TransH and TransR they are least-squares solutions."""
-    return not isinstance(embedding.geometry, Projected)
-
-
-def starting_refinement(checkpoint: Checkpoint) -> RefineSettings:
-    """How the model's new vectors are fitted as it stands: as stored with it, or at the scale of its vectors."""
-    if checkpoint.newcomers is not None and checkpoint.newcomers.refine is not None:
-        return checkpoint.newcomers.refine
-    return default_refinement(checkpoint.embedding, checkpoint.settings.get("margin"))
-
-
-def starting_ranking(checkpoint: Checkpoint) -> dict[Method, RankingWeights]:
-    """The weights of the combination as the model stands, by the vectors combined: stored with it, or the defaults."""
-    stored = checkpoint.newcomers or NewcomerChoice()
-    return DEFAULT_RANKING | stored.ranking
 
 
 @dataclass(frozen=True)
@@ -144,14 +122,10 @@ class Setup:
     @classmethod
     def of(cls, checkpoint: Checkpoint, *, refine: bool = True) -> Setup:
         """What is stored with a model, and the defaults where nothing is; vectors that cannot be refined are not."""
-        stored = checkpoint.newcomers or NewcomerChoice()
+        defaults = NewcomerDefaults.of(checkpoint)
         is_fitted = refine and can_refine(checkpoint.embedding)
         kind: Method = "refined" if is_fitted else "closed form"
-        return cls(
-            DEFAULT_POWER if stored.power is None else stored.power,
-            starting_refinement(checkpoint) if is_fitted else None,
-            starting_ranking(checkpoint)[kind],
-        )
+        return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind])
 
     def ranks(self, simulation: Simulation, progress: bool = False) -> dict[Method, FloatArray]:
         """The ranks of the right answers to the simulation's questions, by each method."""

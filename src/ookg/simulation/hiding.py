@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ookg.errors import InputError
+from ookg.graph.hiding import Hiding
 from ookg.graph.triples import first_occurrences
 from ookg.types import BoolArray, IntArray
 
@@ -85,33 +86,25 @@ def hide(triples: IntArray, num_entities: int, num_relations: int, settings: Hid
     triples = triples if kept is None else triples[kept]
     random = np.random.default_rng(settings.seed)
     wanted = _sample_size(settings, num_entities)
-    sorting = _Sorting.of(triples, _drawn(triples, num_entities, wanted, settings, random), num_relations)
+    questions = _Questions.of(triples, _drawn(triples, num_entities, wanted, settings, random), num_relations)
     # What is known again leaves the others no fewer triples: those that fit now still fit then.
-    sorting = _Sorting.of(triples, sorting.fitting(settings.new), num_relations)
-    asked = sorting.asked(settings, random)
+    questions = _Questions.of(triples, questions.fitting(settings.new), num_relations)
+    asked = questions.asked(settings, random)
     if not len(asked):
         remedy = "it takes entities with two triples or more; hide fewer, or use a larger graph"
         raise InputError(f"no entity of {num_entities:,} can be hidden, given and asked; {remedy}")
-    given = sorting.usable.copy()
+    given = questions.usable.copy()
     given[asked] = False
-    known, hidden = np.flatnonzero(sorting.in_known), np.flatnonzero(sorting.hidden)
-    entities = np.concatenate([known, hidden])
-    position = np.full(num_entities, -1)
-    position[entities] = np.arange(len(entities))
-
-    def renumbered(rows: BoolArray | IntArray) -> IntArray:
-        part = triples[rows]
-        return np.stack([position[part[:, 0]], part[:, 1], position[part[:, 2]]], axis=1)
-
-    inside = (position[triples[:, 0]] >= 0) & (position[triples[:, 2]] >= 0)
+    hiding = questions.hiding
+    left = hiding.hidden | hiding.known
     return Hidden(
-        entities=entities,
-        num_known=len(known),
+        entities=hiding.entities,
+        num_known=hiding.num_known,
         num_relations=num_relations,
-        known=renumbered(sorting.known),
-        given=renumbered(given),
-        questions=renumbered(asked),
-        true=renumbered(inside),
+        known=hiding.renumbered(triples[hiding.stays]),
+        given=hiding.renumbered(triples[given]),
+        questions=hiding.renumbered(triples[asked]),
+        true=hiding.renumbered(triples[left[triples[:, 0]] & left[triples[:, 2]]]),
         wanted=wanted,
     )
 
@@ -138,31 +131,24 @@ def _drawn(
 
 
 @dataclass(frozen=True, eq=False)
-class _Sorting:
-    """Where the triples go if some entities are hidden.
+class _Questions:
+    """Which triples can be asked if some entities are hidden.
 
-    hidden, in_known: (entities,); known: (triples,) without a hidden end; usable: (triples,) with one, the other end
-    and the relation being known; owner: (triples,) the hidden end of a usable one; is_head: (triples,) it is the head
+    usable: (triples,) those that tie a hidden entity to a known one over a relation that stays
+    owner: (triples,) the hidden end of a usable one; is_head: (triples,) it is the head
     """
 
-    hidden: BoolArray
-    in_known: BoolArray
-    known: BoolArray
+    hiding: Hiding
     usable: BoolArray
     owner: IntArray
     is_head: BoolArray
 
     @classmethod
-    def of(cls, triples: IntArray, hidden: BoolArray, num_relations: int) -> _Sorting:
-        head, relation, tail = triples.T
-        head_hidden, tail_hidden = hidden[head], hidden[tail]
-        known = ~head_hidden & ~tail_hidden
-        in_known, trained = np.zeros(len(hidden), dtype=np.bool_), np.zeros(num_relations, dtype=np.bool_)
-        in_known[triples[known][:, [0, 2]]] = True
-        trained[relation[known]] = True
-        owner, other = np.where(head_hidden, head, tail), np.where(head_hidden, tail, head)
-        usable = (head_hidden != tail_hidden) & trained[relation] & in_known[other]
-        return cls(hidden, in_known, known, usable, owner, head_hidden)
+    def of(cls, triples: IntArray, hidden: BoolArray, num_relations: int) -> _Questions:
+        hiding = Hiding.of(triples, hidden, num_relations)
+        is_head = hidden[triples[:, 0]]
+        owner = np.where(is_head, triples[:, 0], triples[:, 2])
+        return cls(hiding, hiding.ties & hiding.trained[triples[:, 1]], owner, is_head)
 
     def askable(self, new: NewEnd) -> BoolArray:
         """(triples,) whether each may be asked."""
@@ -170,15 +156,15 @@ class _Sorting:
 
     def fitting(self, new: NewEnd) -> BoolArray:
         """(entities,) the hidden ones with a triple to ask and another to be given."""
-        size = len(self.hidden)
+        size = len(self.hiding.hidden)
         usable = np.bincount(self.owner[self.usable], minlength=size)
         askable = np.bincount(self.owner[self.askable(new)], minlength=size)
-        found: BoolArray = self.hidden & (usable >= 2) & (askable >= 1)
+        found: BoolArray = self.hiding.hidden & (usable >= 2) & (askable >= 1)
         return found
 
     def asked(self, settings: HidingSettings, random: np.random.Generator) -> IntArray:
         """The triples to ask, in the order of the graph: a random part of each entity's."""
-        size = len(self.hidden)
+        size = len(self.hiding.hidden)
         usable = np.bincount(self.owner[self.usable], minlength=size)
         most = np.clip(np.round(settings.share * usable).astype(np.int64), 1, settings.most)
         most = np.minimum(most, usable - 1)

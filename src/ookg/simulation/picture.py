@@ -30,7 +30,7 @@ def picture_files(path: str | Path) -> list[Path]:
 
 def draw_audit(found: Audit, path: str | Path) -> list[Path]:
     """Draw MRR by number of triples, and by relation, as PNG and SVG; the files."""
-    from ookg.research.reproduction.figures import METADATA, import_matplotlib
+    from ookg.system.figures import METADATA, import_matplotlib
 
     files = picture_files(path)
     matplotlib = import_matplotlib()

@@ -54,6 +54,9 @@ def train_again(
 ) -> Embedding:
     """Vectors for other triples over the checkpoint's relations, by its settings and where its own vectors are."""
     settings = retraining.settings(checkpoint.settings)
+    if type(settings.geometry) is not type(checkpoint.embedding.geometry):
+        other = type(checkpoint.embedding.geometry).__name__
+        raise InputError(f"the stored settings train {settings.model}, and this is {other}; leave out --retrain")
     ids = torch.from_numpy(np.ascontiguousarray(triples)).to(checkpoint.embedding.device)
     run = TrainingRun(Trainer(ids, num_entities, checkpoint.embedding.num_relations, settings))
     with ExitStack() as stack:

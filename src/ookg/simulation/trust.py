@@ -221,7 +221,6 @@ def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
     embedding, support = newcomers.embedding, newcomers.support
     found = np.full(len(which), np.nan)
     several = np.flatnonzero(support.counts[which] > 1)
-    unit = embedding.mean_gap
     size = max(1, CHUNK_NUMBERS // embedding.geometry.entity_width)
     for start in range(0, len(several), size):
         chunk = several[start : start + size]
@@ -234,5 +233,5 @@ def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
             own = means[torch.from_numpy(place[part]).to(means.device)]
             gaps = embedding.plain_gaps(candidates(embedding, support, rows[part]), own)
             total += np.bincount(place[part], gaps, minlength=len(chunk))
-        found[chunk] = total / counts / unit
+        found[chunk] = total / counts / embedding.mean_gap
     return found

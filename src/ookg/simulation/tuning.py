@@ -32,7 +32,8 @@ from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
 from ookg.simulation.choice import Method, NewcomerChoice
-from ookg.simulation.contenders import Contenders, Setup, starting_ranking
+from ookg.simulation.contenders import Contenders, Setup
+from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
@@ -89,7 +90,7 @@ class Trial:
 class Tuning:
     """What was chosen.
 
-    choice: to be stored with the model
+    choice: to be stored with the model, by `Model.with_choice` and `Model.save`
     trials: all that was tried, on the one half of the entities
     report: figures on the other half, which nothing was chosen on: of trained entities, of each method with the
         settings before (stored ones, or the defaults), and with the chosen ones
@@ -109,6 +110,14 @@ class Tuning:
             "notes": self.notes,
         }
 
+    def __str__(self) -> str:
+        choice = self.choice
+        chosen = f"power {choice.power:g}" if choice.power is not None else "power not chosen"
+        if choice.refine is not None:
+            chosen += f", margin {choice.refine.margin:g}, lr {choice.refine.lr:g}, steps {choice.refine.steps:,}"
+        figures = [f"{name}: {summary}" for name, summary in self.report.items()]
+        return "\n".join([f"chosen: {chosen}; best: {choice.best}", *figures])
+
 
 def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuning:
     """Choose power, refinement and combination for a model, on its own entities made new again."""
@@ -116,11 +125,11 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     seed, begun = settings.hiding.seed, monotonic()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
     first, _ = simulation.halves(seed)
-    before = Setup.of(checkpoint)
+    before, stored = Setup.of(checkpoint), NewcomerDefaults.of(checkpoint)
     search = _Search(first, settings, begun)
     power = search.power(before.power)
     refine = None if before.refine is None else search.refinement(before.refine, power)
-    ranking = search.ranking(power, refine, starting_ranking(checkpoint)) if simulation.is_exact else {}
+    ranking = search.ranking(power, refine, stored.ranking) if simulation.is_exact else {}
     chosen = Setup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
     ranks = chosen.ranks(simulation, settings.progress)
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
@@ -131,6 +140,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         ranking=ranking,
         calibration=calibrations(simulation, ranks, seed),
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
+        judge=stored.choice.judge,
     )
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}

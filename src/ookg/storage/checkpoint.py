@@ -4,13 +4,17 @@
                           sizes and digests of its files and a digest of its own;
                           and, once chosen by simulation, the settings for new entities
     data-XXXXXXXX/
-      vectors.safetensors   entities and relations, float32
-      entities.parquet      entity, degree (how many ends of training triples it is)
-      relations.parquet     relation, entities (how many have it)
-      cooccurrence.parquet  relation, other, entities (how many have both)
-      triples.parquet       head, relation, tail: the training triples as ids
+      vectors.safetensors    entities and relations, float32
+      entities.safetensors   text: the labels' bytes one after the other; offsets: where each begins; order: the ids in
+                             the order of their labels' bytes
+      relations.safetensors  the same
+      index.safetensors      the training triples by entity (`GraphIndex`): offsets, link, other; and degree: how many
+                             ends of training triples each entity is
+      cooccurrence.parquet   relation, other, entities (how many have both)
+      triples.parquet        head, relation, tail: the training triples as ids, in the order of the training
 
-A model that was imported without its training triples has neither degrees nor the last two files.
+A model that was imported without its training triples does not have the last three. Directories of version 1, which
+have their labels and degrees in tables and no index, are read as well.
 
 Saving writes a new data folder first and then replaces model.json, which names it: a crash leaves the old model or the
 new one. The settings for new entities are stored by replacing model.json alone. One process writes at a time.
@@ -34,18 +38,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
-from safetensors import SafetensorError, safe_open
-from scipy import sparse
+from safetensors import safe_open
 
 from ookg.errors import InputError, ModelFileError
+from ookg.graph.index import GraphIndex
+from ookg.graph.known import KnownGraph
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.vocabulary import Vocabulary
-from ookg.models import GEOMETRIES
+from ookg.models import GEOMETRIES, registered_name
 from ookg.models.embedding import Embedding
-from ookg.simulation.choice import NewcomerChoice
+from ookg.storage.data import (
+    CHECKED_BYTES,
+    FILES,
+    OLD_FILES,
+    VECTORS,
+    StoredData,
+    damage_named,
+    map_data,
+    read_old_data,
+    write_data,
+)
 from ookg.system.files import (
     WRITE_ERRORS,
     PathLock,
@@ -53,21 +66,18 @@ from ookg.system.files import (
     digest,
     held,
     remove_remains,
-    save_tensors,
     sync,
     unwritable,
 )
 from ookg.types import IntArray
 
-FORMAT, VERSION = "ookg model", 1
+FORMAT, VERSION = "ookg model", 2
 MODEL_FILE = "model.json"
 STATE_FILE = "training-state.safetensors"
 PROBE_FILE = ".probe"  # written and removed, to see whether anything can be
 NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
 DIGEST = "digest"  # in model.json and in that section: of all the rest
 DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
-FILES = ("vectors.safetensors", "entities.parquet", "relations.parquet", "cooccurrence.parquet", "triples.parquet")
-CHECKED_BYTES = 1 << 24  # files up to this size are held against their digests whenever a model is loaded
 ATTEMPTS = 1000  # at loading a model that is replaced all the time; each one but the first is after a replacement
 RESTORE = "the model is damaged, restore it or train again"
 
@@ -76,22 +86,39 @@ RESTORE = "the model is damaged, restore it or train again"
 class Checkpoint:
     """All that a trained model consists of.
 
-    triples: (triples, 3) the training triples as ids; statistics: what is counted on them. Empty and None for a model
-        that came without its training triples
+    graph: what it was trained on; None for a model that came without its training triples
     settings and provenance: plain values, for people to read
-    newcomers: what a simulation has chosen for new entities, or None
+    newcomers: what a simulation has chosen for new entities, in plain values (`simulation.choice` reads them), or None
+    directory: where it was read from
     lock: what keeps the files of an open model from being removed
     """
 
     embedding: Embedding
     entities: Vocabulary
     relations: Vocabulary
-    triples: IntArray
-    statistics: GraphStatistics | None
+    graph: KnownGraph | None
     settings: dict[str, Any]
     provenance: dict[str, Any]
-    newcomers: NewcomerChoice | None = None
+    newcomers: dict[str, Any] | None = None
+    directory: Path | None = field(default=None, repr=False, compare=False)
     lock: PathLock | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def triples(self) -> IntArray:
+        """(triples, 3) the training triples as ids; none for a model that came without them."""
+        return np.empty((0, 3), dtype=np.int64) if self.graph is None else self.graph.triples
+
+    @property
+    def statistics(self) -> GraphStatistics | None:
+        """What is counted on the training triples."""
+        return None if self.graph is None else self.graph.statistics
+
+    @property
+    def index(self) -> GraphIndex:
+        """The training triples by entity."""
+        if self.graph is None:
+            return GraphIndex.of(self.triples, len(self.entities), len(self.relations))
+        return self.graph.index
 
     def __post_init__(self) -> None:
         for kind, labels, rows in (
@@ -120,7 +147,7 @@ def held_model(directory: str | Path) -> Iterator[None]:
 
 def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     """As `save_checkpoint`, in a directory that the caller holds."""
-    directory = Path(directory)
+    directory, name = Path(directory), registered_name(checkpoint.embedding.geometry)
     replaced = _data_of(directory)
     data = directory / f"data-{secrets.token_hex(4)}"
     try:
@@ -137,11 +164,11 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     description: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "model": geometry.name,
+        "model": name,
         **asdict(geometry),
         "entities": len(checkpoint.entities),
         "relations": len(checkpoint.relations),
-        "triples": len(checkpoint.triples),
+        "triples": 0 if checkpoint.graph is None else len(checkpoint.graph),
         "data": data.name,
         "bytes": {path.name: path.stat().st_size for path in files},
         "digests": digests,
@@ -161,9 +188,10 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         _remove_data(replaced, unsure=True)
 
 
-def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path, checkpoint: Checkpoint) -> None:
+def save_newcomer_choice(values: dict[str, Any], directory: str | Path, checkpoint: Checkpoint) -> None:
     """Store the settings for new entities with the model in a directory; nothing else of it is written.
 
+    values: plain ones, as `NewcomerChoice.to_dict` gives them
     checkpoint: the model they were chosen for, which must be the one that is still there
     """
     directory = Path(directory)
@@ -174,12 +202,11 @@ def save_newcomer_choice(choice: NewcomerChoice, directory: str | Path, checkpoi
         if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
             problem = "another model has taken the place of the one this was found for"
             raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
-        _write_description(directory, description | {NEWCOMERS: _newcomer_section(choice)})
+        _write_description(directory, description | {NEWCOMERS: _newcomer_section(values)})
 
 
-def _newcomer_section(choice: NewcomerChoice) -> dict[str, Any]:
-    section = choice.to_dict()
-    return section | {DIGEST: _content_digest(section)}
+def _newcomer_section(values: dict[str, Any]) -> dict[str, Any]:
+    return values | {DIGEST: _content_digest(values)}
 
 
 def _content_digest(content: dict[str, Any]) -> str:
@@ -231,10 +258,10 @@ def _remove_data(data: Path, *, unsure: bool) -> None:
     """
     with suppress(OSError):
         # A file that was not finished has the name that safetensors gives to it.
-        if not all(path.name in FILES or path.name.startswith(".tmp") for path in data.iterdir()):
+        if not all(path.name in {*FILES, *OLD_FILES} or path.name.startswith(".tmp") for path in data.iterdir()):
             return
         try:
-            lock = PathLock(data / FILES[0], shared=False)
+            lock = PathLock(data / VECTORS, shared=False)
         except FileNotFoundError:  # never finished, so that nobody reads it
             shutil.rmtree(data, ignore_errors=True)
             return
@@ -244,22 +271,7 @@ def _remove_data(data: Path, *, unsure: bool) -> None:
 
 
 def _write_data(checkpoint: Checkpoint, data: Path) -> None:
-    embedding, statistics = checkpoint.embedding, checkpoint.statistics
-    vectors = {"entities": embedding.entities, "relations": embedding.relations}
-    save_tensors({name: table.detach().cpu().contiguous() for name, table in vectors.items()}, data / FILES[0])
-    tables: dict[str, dict[str, Any]] = {
-        "entities.parquet": {"entity": checkpoint.entities.labels},
-        "relations.parquet": {"relation": checkpoint.relations.labels},
-    }
-    if statistics is not None:
-        pairs = statistics.cooccurrence.tocoo()
-        tables["entities.parquet"]["degree"] = statistics.degree
-        tables["relations.parquet"]["entities"] = statistics.cooccurrence.diagonal()
-        tables["cooccurrence.parquet"] = {"relation": pairs.coords[0], "other": pairs.coords[1], "entities": pairs.data}
-        ends = dict(zip(("head", "relation", "tail"), checkpoint.triples.T, strict=True))
-        tables["triples.parquet"] = ends
-    for name, columns in tables.items():
-        pq.write_table(pa.table(columns), data / name)
+    write_data(data, checkpoint.embedding, StoredData(checkpoint.entities, checkpoint.relations, checkpoint.graph))
     for path in (*data.iterdir(), data):
         sync(path)
 
@@ -305,7 +317,7 @@ def check_model(directory: str | Path) -> list[FileCheck]:
             problem = _problem(data / name, size, description.get("digests", {}).get(name))
             there = (data / name).stat().st_size if (data / name).is_file() else 0
             found.append(FileCheck(f"{data.name}/{name}", there, problem, "digests" in description))
-        _newcomer_choice(directory, description)
+        _newcomer_values(directory, description)
         del lock
         if all(file.problem is None for file in found) or _description(directory)["data"] == description["data"]:
             return found
@@ -336,7 +348,7 @@ def _problem(path: Path, size: int, expected: str | None) -> str | None:
 def _reader_lock(data: Path) -> PathLock | None:
     """What keeps writers from removing a data folder; None where it is gone or cannot be locked."""
     try:
-        return PathLock(data / FILES[0], shared=True)
+        return PathLock(data / VECTORS, shared=True)
     except OSError:
         return None
 
@@ -345,81 +357,58 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
     data = directory / description["data"]
     lock = _reader_lock(data)
     for name, size in description["bytes"].items():
-        # The vectors are mapped and not read; large tables would take their time.
-        is_checked = name != FILES[0] and size <= CHECKED_BYTES
+        # The vectors are mapped and not read; large files would take their time.
+        is_checked = name != VECTORS and size <= CHECKED_BYTES
         problem = _problem(data / name, size, description.get("digests", {}).get(name) if is_checked else None)
         if problem is not None:
             raise ModelFileError(f"{data / name}: {problem}; {RESTORE}")
-    try:
+    with damage_named(directory):
         model = GEOMETRIES[description["model"]]
         # A field that an older version did not write has its default.
         stored = {field.name: description[field.name] for field in fields(model) if field.name in description}
         geometry = model(**stored)
         # The tensors are mapped into memory: what is not touched is not read.
-        with safe_open(data / FILES[0], framework="pt", device=device) as file:
+        with safe_open(data / VECTORS, framework="pt", device=device) as file:
             embedding = Embedding(geometry, file.get_tensor("entities"), file.get_tensor("relations"))
         for table in (embedding.entities, embedding.relations):
             if table.dtype not in (torch.float32, torch.float64):
                 raise ValueError(f"vectors of {table.dtype}, expected float32")
-        entities, relations = (pq.read_table(data / name, memory_map=True) for name in FILES[1:3])
-        triples, statistics = np.empty((0, 3), dtype=np.int64), None
-        if "degree" in entities.column_names:
-            pairs, table = (pq.read_table(data / name, memory_map=True) for name in FILES[3:])
-            ends = {"head": len(entities), "relation": len(relations), "tail": len(entities)}
-            triples = np.stack([_numbers(table, name, below) for name, below in ends.items()], axis=1)
-            shape = (len(relations), len(relations))
-            coordinates = tuple(_numbers(pairs, name, len(relations)) for name in ("relation", "other"))
-            cooccurrence = sparse.csr_array((_numbers(pairs, "entities"), coordinates), shape=shape)
-            statistics = GraphStatistics(_numbers(entities, "degree"), cooccurrence)
+        is_old = description["version"] < VERSION
+        content = read_old_data(data) if is_old else map_data(data, description["bytes"], lock)
         return Checkpoint(
             embedding,
-            _labels(entities, "entity"),
-            _labels(relations, "relation"),
-            triples,
-            statistics,
+            content.entities,
+            content.relations,
+            content.graph,
             description["settings"],
             description["provenance"],
-            _newcomer_choice(directory, description),
+            _newcomer_values(directory, description),
+            directory,
             lock,
         )
-    except (SafetensorError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelFileError(f"{directory}: damaged model ({reason}); restore it or train again") from error
 
 
-def _labels(table: Any, name: str) -> Vocabulary:
-    """A column of labels; whether they are distinct is not checked, which takes seconds for millions."""
-    column = table[name].combine_chunks()
-    if column.type != pa.string() or column.null_count:
-        raise ValueError(f"column {name!r} is {column.type} with {column.null_count} gaps, expected text")
-    return Vocabulary.distinct(column)
+def stored_newcomers(directory: str | Path) -> dict[str, Any] | None:
+    """The plain values of the settings for new entities that are stored with a model, or None."""
+    return _newcomer_values(Path(directory), _description(Path(directory)))
 
 
-def _numbers(table: Any, name: str, below: int | None = None) -> IntArray:
-    """A column of whole numbers from 0 on, of ids below a number."""
-    column = table[name]
-    if not pa.types.is_integer(column.type) or column.null_count:
-        raise ValueError(f"column {name!r} is {column.type} with {column.null_count} gaps, expected whole numbers")
-    found: IntArray = column.to_numpy().astype(np.int64, copy=False)
-    if len(found) and (found.min() < 0 or (below is not None and found.max() >= below)):
-        limit = "" if below is None else f" and below {below}"
-        raise ValueError(f"column {name!r} has numbers from {found.min()} to {found.max()}, expected 0 or more{limit}")
-    return found
+def damaged_newcomers(directory: Path | None, reason: str) -> ModelFileError:
+    """The error for settings for new entities that cannot be used."""
+    place = MODEL_FILE if directory is None else directory / MODEL_FILE
+    remedy = "remove that section from the file, then tune or audit the model again"
+    return ModelFileError(f"{place}: damaged {NEWCOMERS!r} ({reason}); {remedy}")
 
 
-def _newcomer_choice(directory: Path, description: dict[str, Any]) -> NewcomerChoice | None:
-    if description.get(NEWCOMERS) is None:
+def _newcomer_values(directory: Path, description: dict[str, Any]) -> dict[str, Any] | None:
+    section = description.get(NEWCOMERS)
+    if section is None:
         return None
-    try:
-        section = description[NEWCOMERS]
-        choice = NewcomerChoice.from_dict(section)
-        if DIGEST in section and not _fits_digest(section):
-            raise ValueError("its digest is another")
-        return choice
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        reason = str(error).split(";")[0]
-        remedy = "remove that section from the file, then tune or audit the model again"
-        raise ModelFileError(f"{directory / MODEL_FILE}: damaged {NEWCOMERS!r} ({reason}); {remedy}") from error
+    if not isinstance(section, dict):
+        raise damaged_newcomers(directory, f"settings for new entities are {section!r} instead of an object")
+    if DIGEST in section and not _fits_digest(section):
+        raise damaged_newcomers(directory, "its digest is another")
+    return {name: value for name, value in section.items() if name != DIGEST}
 
 
 def _description(directory: Path) -> dict[str, Any]:
@@ -440,7 +429,7 @@ def _description(directory: Path) -> dict[str, Any]:
         raise ModelFileError(f"{path}: {newer}; upgrade ookg")
     for name, fits in (
         ("data", lambda value: isinstance(value, str) and DATA_NAME.fullmatch(value)),
-        ("bytes", lambda value: isinstance(value, dict) and set(FILES[:3]) <= set(value) <= set(FILES)),
+        ("bytes", lambda value: isinstance(value, dict) and _is_complete(set(value), description["version"])),
         (
             "digests",
             lambda value: value is None or (isinstance(value, dict) and set(value) == set(description["bytes"])),
@@ -458,6 +447,12 @@ def _description(directory: Path) -> dict[str, Any]:
         problem = "damaged model description (its content is not what was written)"
         raise ModelFileError(f"{path}: {problem}; restore it or train again")
     return description
+
+
+def _is_complete(names: set[str], version: int) -> bool:
+    """Whether these are the files of a model, with or without its training triples."""
+    files = OLD_FILES if version < VERSION else FILES
+    return names in (set(files[:3]), set(files))
 
 
 def holds_model(directory: str | Path) -> bool:

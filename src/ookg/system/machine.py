@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from ookg import __version__
+from ookg.version import __version__
 
 if TYPE_CHECKING:
     import torch

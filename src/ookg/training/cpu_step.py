@@ -1,7 +1,4 @@
-"""Fast paths for the CPU, compiled by Numba: a training step, ranking, vectors for new entities in bulk.
-
-Importing this module needs `numba`. Each function equals a slower one written with PyTorch, which is its specification.
-"""
+"""A training step on the CPU, by the kernels of `ookg.kernels.cpu_step`. Importing this module needs `numba`."""
 
 from __future__ import annotations
 
@@ -15,18 +12,15 @@ from torch import Tensor
 
 from ookg.kernels import cpu_step as compute
 from ookg.kernels import randomness
+from ookg.kernels.adam import FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import gap_kind
-from ookg.kernels.cpu_newcomers import weighted_candidates
-from ookg.kernels.cpu_ranking import gap_to_all, rank_counts
 from ookg.kernels.cpu_step import PARTS, TASKS
 from ookg.kernels.threads import one_torch_thread, run_tasks
-from ookg.training.reference_step import FIRST_DECAY, SECOND_DECAY
+from ookg.models.geometry import Move, kernel_of
 from ookg.training.sampling import NEGATIVES, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 from ookg.types import Array
-
-__all__ = ["NumbaStep", "gap_to_all", "rank_counts", "weighted_candidates"]
 
 
 class NumbaStep:
@@ -109,7 +103,7 @@ class NumbaStep:
         They are few where the compiled code is found in Numba's cache.
         """
         start = perf_counter()
-        small = {"dim": 2, "batch": 2, "negatives": 2, "placeholder_entities": 0}
+        small = {"dim": 2, "batch": 2, "negatives": 2}
         settings = self.settings.changed(small)
         triples = torch.tensor([[0, 0, 1], [1, 0, 2]])
         step = NumbaStep(Tables.initial(3, 1, settings, "cpu"), Sampler(triples, 3, 1, settings), settings)
@@ -141,8 +135,11 @@ class NumbaStep:
 
     def _turns(self, relation: Array, sign: float) -> tuple[Array, float]:
         """What leads from the known end to the other, and the derivative of a translation or phase by its parameter."""
-        if self.geometry.name != "rotate":
-            return self.tables.relations.numpy()[None], sign
-        parameters = self.tables.relations[torch.from_numpy(relation)]
-        turn = sign * self.geometry.relation_vectors(parameters, self.settings.initial_range)
-        return torch.stack((torch.cos(turn), torch.sin(turn))).numpy(), sign * np.pi / self.settings.initial_range
+        match kernel_of(self.geometry).move:
+            case Move.TRANSLATION:
+                return self.tables.relations.numpy()[None], sign
+            case Move.ROTATION:
+                parameters = self.tables.relations[torch.from_numpy(relation)]
+                turn = sign * self.geometry.relation_vectors(parameters, self.settings.initial_range)
+                turns = torch.stack((torch.cos(turn), torch.sin(turn))).numpy()
+                return turns, sign * np.pi / self.settings.initial_range

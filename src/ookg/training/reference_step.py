@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ookg.kernels.adam import adam_update
 from ookg.kernels.threads import one_torch_thread
 from ookg.training.loss import batch_distances, l2_penalty, self_adversarial_loss
 from ookg.training.sampling import Batch, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
-
-FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8  # Adam's β₁, β₂ and ε
 
 
 class ReferenceStep:
@@ -47,11 +46,3 @@ def loss_and_gradients(
     total = loss + l2_penalty(entities, relations, settings.l2) if settings.l2 else loss
     gradients = torch.autograd.grad(total, (entities, relations))
     return loss.detach(), (gradients[0], gradients[1])
-
-
-def adam_update(parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, rate: float, updates: int) -> None:
-    """Adam in place: m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², p ← p - rate · m̂ / (√v̂ + ε) with m̂ = m/(1-β₁ᵗ)."""
-    mean.mul_(FIRST_DECAY).add_(gradient, alpha=1 - FIRST_DECAY)
-    square.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
-    root = (square / (1 - SECOND_DECAY**updates)).sqrt_().add_(EPSILON)
-    parameter.addcdiv_(mean, root, value=-rate / (1 - FIRST_DECAY**updates))

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from ookg.kernels import randomness
+from ookg.kernels.randomness import ATTEMPTS
 from ookg.training.settings import TrainingSettings
 
-# A negative that happens to be a true triple is drawn again, so many times at most. One that is still true then (almost
-# every entity is a right answer) is left out of the loss.
-ATTEMPTS = 16
 ORDER, NEGATIVES = 1, 2  # the two purposes of random streams
 
 
@@ -41,8 +39,7 @@ class Sampler:
 
     def __init__(self, triples: Tensor, num_entities: int, num_relations: int, settings: TrainingSettings) -> None:
         self.triples, self.settings = triples, settings
-        self.num_entities = num_entities + settings.placeholder_entities
-        self.num_relations = num_relations
+        self.num_entities, self.num_relations = num_entities, num_relations
         self.batch = min(settings.batch, len(triples))
         self.batches_per_epoch = -(-len(triples) // self.batch)
         self.true_keys = self.keys(triples[:, 0], triples[:, 1], triples[:, 2]).sort().values

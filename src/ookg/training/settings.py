@@ -6,14 +6,16 @@ import math
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ookg.errors import FileError, InputError, unknown_name
+from ookg.models import GEOMETRIES, models_with, own_settings
 
 if TYPE_CHECKING:
     from ookg.models import Geometry
 
-MODELS = ("transe", "rotate", "transh", "transr")
+# What older versions stored with a model, and no setting is now.
+RETIRED = frozenset({"placeholder_entities"})
 # Beyond these a number is a mistake, which would otherwise show as a lack of memory or as infinite values.
 LARGEST = {
     "dim": 1_000_000,
@@ -21,7 +23,6 @@ LARGEST = {
     "negatives": 1_000_000,
     "batch": 1_000_000_000,
     "steps": 1_000_000_000_000,
-    "placeholder_entities": 1_000_000_000,
     "validate_every": 1_000_000_000_000,
     "patience": 1_000_000_000_000,
     "margin": 1_000_000_000,
@@ -34,14 +35,12 @@ LARGEST = {
 class TrainingSettings:
     """How to train.
 
-    model: "transe", "rotate", "transh" or "transr"; norm: the p of its distance
+    model: a name of `ookg.models.GEOMETRIES`, such as "transe" or "rotate"; norm: the p of its distance
     dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
     negatives: false triples a true one, each drawn on its own; batch: true triples a step
     lr: Adam's learning rate; lr_drops: shares of the steps at which it is divided by ten and Adam starts afresh
     l2: factor of ‖E‖² + ‖R‖² over both whole tables, added to the loss
     subsampling: weigh a triple by 1/sqrt(count(h, r) + count(r, t)), each count starting at 4
-    placeholder_entities: rows that no triple trains and negatives are drawn from too. The authors' code has such rows
-        for every new entity of a data set; for reproduction only. They are not part of the resulting model.
     validate_every: steps between validations, 0 for none
     patience: stop after so many validations without a new best and keep the best, 0 to go on to the end
     relation_dim: coordinates of a relation's space in TransR, 0 for as many as an entity has
@@ -60,14 +59,13 @@ class TrainingSettings:
     l2: float = 0.0
     subsampling: bool = True
     seed: int = 0
-    placeholder_entities: int = 0
     validate_every: int = 0
     patience: int = 0
     relation_dim: int = 0
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise unknown_name("model", self.model, list(MODELS), f"choose {' or '.join(MODELS)}")
+        if self.model not in GEOMETRIES:
+            raise unknown_name("model", self.model, list(GEOMETRIES), f"choose {' or '.join(GEOMETRIES)}")
         for name in ("dim", "steps", "batch", "negatives"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
@@ -77,7 +75,7 @@ class TrainingSettings:
         for name, most in LARGEST.items():
             if getattr(self, name) > most:
                 raise InputError(f"{name} {getattr(self, name)}; it must be at most {most:,}")
-        for name in ("temperature", "l2", "seed", "placeholder_entities", "validate_every", "patience", "relation_dim"):
+        for name in ("temperature", "l2", "seed", "validate_every", "patience", "relation_dim"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
         if self.seed >= 1 << 63:
@@ -86,19 +84,19 @@ class TrainingSettings:
             raise InputError(f"norm {self.norm}; it must be 1 or 2")
         if not all(0 < drop <= 1 for drop in self.lr_drops):
             raise InputError(f"lr_drops {self.lr_drops}; each is a share of the steps between 0 and 1")
-        if self.relation_dim and self.model != "transr":
-            raise InputError(f"relation_dim {self.relation_dim} with {self.model}; only transr has one, leave it out")
+        if self.relation_dim and "relation_dim" not in own_settings(self.model):
+            owners = " and ".join(models_with("relation_dim"))
+            raise InputError(f"relation_dim {self.relation_dim} with {self.model}; only {owners} has one, leave it out")
         if self.patience and not self.validate_every:
             raise InputError("patience without validate_every; say how often to validate")
 
     @property
     def geometry(self) -> Geometry:
         """The model's equations at these settings."""
-        from ookg.models import GEOMETRIES, TransR  # bring PyTorch, which reading settings does not need
-
-        if self.model == TransR.name:
-            return TransR(self.dim, self.norm, relation_dim=self.relation_dim)
-        return GEOMETRIES[self.model](self.dim, self.norm)
+        # Only here PyTorch is imported, which reading settings does not need.
+        model: Any = GEOMETRIES[self.model]
+        found: Geometry = model(self.dim, self.norm, **{name: getattr(self, name) for name in own_settings(self.model)})
+        return found
 
     @property
     def initial_range(self) -> float:
@@ -119,13 +117,35 @@ class TrainingSettings:
         return asdict(self) | {"lr_drops": list(self.lr_drops)}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> TrainingSettings:
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         """Settings from plain values, each checked for its name and type."""
-        return cls(**_checked(values))
+        return cls(**cls._checked({name: value for name, value in values.items() if name not in RETIRED}))
 
-    def changed(self, values: dict[str, Any]) -> TrainingSettings:
+    def changed(self, values: dict[str, Any]) -> Self:
         """These settings with some values replaced."""
-        return replace(self, **_checked(values))
+        return replace(self, **self._checked(values))
+
+    @classmethod
+    def _checked(cls, values: dict[str, Any]) -> dict[str, Any]:
+        known = {field.name: field for field in fields(cls)}
+        checked: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in known:
+                raise unknown_name("setting", name, list(known), f"the settings are {', '.join(known)}")
+            kind: Any = type(known[name].default)
+            if kind is tuple:
+                fits = isinstance(value, list | tuple) and all(isinstance(share, int | float) for share in value)
+            elif kind is float:
+                fits = isinstance(value, int | float) and not isinstance(value, bool)
+            else:
+                fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+            if not fits:
+                raise InputError(f"setting {name} is {value!r}; it must be of type {kind.__name__}")
+            try:
+                checked[name] = kind(value)
+            except OverflowError:
+                raise InputError(f"setting {name} is {value}; it must be a number that a float can hold") from None
+        return checked
 
 
 # The paper's two settings (its appendix), completed from what the authors' code does.
@@ -164,25 +184,3 @@ def read_settings(path: str | Path, base: TrainingSettings | None = None) -> Tra
         return settings.changed(values)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def _checked(values: dict[str, Any]) -> dict[str, Any]:
-    known = {field.name: field for field in fields(TrainingSettings)}
-    checked: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in known:
-            raise unknown_name("setting", name, list(known), f"the settings are {', '.join(known)}")
-        kind: Any = type(known[name].default)
-        if kind is tuple:
-            fits = isinstance(value, list | tuple) and all(isinstance(share, int | float) for share in value)
-        elif kind is float:
-            fits = isinstance(value, int | float) and not isinstance(value, bool)
-        else:
-            fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-        if not fits:
-            raise InputError(f"setting {name} is {value!r}; it must be of type {kind.__name__}")
-        try:
-            checked[name] = kind(value)
-        except OverflowError:
-            raise InputError(f"setting {name} is {value}; it must be a number that a float can hold") from None
-    return checked

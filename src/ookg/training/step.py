@@ -6,7 +6,6 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ookg.models import Projected
 from ookg.training.reference_step import ReferenceStep
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
@@ -24,13 +23,14 @@ class Step(Protocol):
 
 def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -> tuple[Step, str | None]:
     """The fastest step that this machine has for the tables' device, and a note where it is not the fast one."""
-    if isinstance(settings.geometry, Projected):
+    kernel = settings.geometry.kernel
+    if kernel is None or kernel.squared:  # the kernels of training know no squares
         note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
         return ReferenceStep(tables, sampler, settings), note
     on_gpu = tables.entities.is_cuda
     try:
         if on_gpu:
-            from ookg.kernels.gpu import TritonStep
+            from ookg.training.gpu_step import TritonStep
 
             return TritonStep(tables, sampler, settings), None
         from ookg.training.cpu_step import NumbaStep

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.models import Projected
 from ookg.training.settings import TrainingSettings
 
 
@@ -16,7 +15,7 @@ from ookg.training.settings import TrainingSettings
 class Tables:
     """Two tables of parameters with Adam's moments, and how many updates these moments have seen.
 
-    entities: (entities and placeholders, entity_width); relations: (relations, relation_width)
+    entities: (entities, entity_width); relations: (relations, relation_width)
     """
 
     entities: Tensor
@@ -31,7 +30,7 @@ class Tables:
     def initial(
         cls, num_entities: int, num_relations: int, settings: TrainingSettings, device: torch.device | str
     ) -> Tables:
-        """Parameters uniform in ±(γ + 2)/d (TransR: its matrices the identity), moments zero."""
+        """Parameters uniform in ±(γ + 2)/d (or what the model makes of them), moments zero."""
         # Drawn on the CPU: the same seed gives the same initial values on every device.
         generator = torch.Generator().manual_seed(settings.seed)
         bound, geometry = settings.initial_range, settings.geometry
@@ -39,12 +38,9 @@ class Tables:
         def uniform(rows: int, width: int) -> Tensor:
             return torch.empty(rows, width).uniform_(-bound, bound, generator=generator).to(device)
 
-        rows = num_entities + settings.placeholder_entities
         try:
-            entities = uniform(rows, geometry.entity_width)
-            relations = uniform(num_relations, geometry.relation_width)
-            if isinstance(geometry, Projected):
-                relations = geometry.initial_relations(relations)
+            entities = uniform(num_entities, geometry.entity_width)
+            relations = geometry.initial_relations(uniform(num_relations, geometry.relation_width))
             return cls(
                 entities,
                 relations,
@@ -54,7 +50,7 @@ class Tables:
                 torch.zeros_like(relations),
             )
         except RuntimeError as error:  # what PyTorch raises when it cannot allocate, on the CPU and on a GPU
-            sizes = (rows, geometry.entity_width), (num_relations, geometry.relation_width)
+            sizes = (num_entities, geometry.entity_width), (num_relations, geometry.relation_width)
             larger = max(sizes, key=lambda size: size[0] * size[1])
             raise InputError(f"no memory for tables of {larger[0]:,} × {larger[1]:,} numbers; lower --dim") from error
 

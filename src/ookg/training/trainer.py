@@ -15,13 +15,24 @@ class Trainer:
     """The tables, the sampler, and the number of the next step.
 
     triples: (triples, 3) int64 ids, on the device to train on
+    untrained_rows: entities beyond those of the triples, which negatives are drawn from too. The authors' code has such
+        rows for every new entity of a data set; they are no part of the resulting model.
     """
 
-    def __init__(self, triples: Tensor, num_entities: int, num_relations: int, settings: TrainingSettings) -> None:
+    def __init__(
+        self,
+        triples: Tensor,
+        num_entities: int,
+        num_relations: int,
+        settings: TrainingSettings,
+        *,
+        untrained_rows: int = 0,
+    ) -> None:
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
-        self.sampler = Sampler(triples, num_entities, num_relations, settings)
-        self.tables = Tables.initial(num_entities, num_relations, settings, triples.device)
+        rows = num_entities + untrained_rows
+        self.sampler = Sampler(triples, rows, num_relations, settings)
+        self.tables = Tables.initial(rows, num_relations, settings, triples.device)
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
         self.step_number = 0
 
@@ -40,11 +51,11 @@ class Trainer:
 
     @property
     def entity_vectors(self) -> Tensor:
-        """The entity vectors as they are now, without placeholders."""
+        """The entity vectors as they are now, without the rows that no triple trains."""
         return self.tables.entities[: self.num_entities].clone()
 
     @property
-    def placeholder_vectors(self) -> Tensor:
+    def untrained_vectors(self) -> Tensor:
         """The rows that no triple trains, as they are now."""
         return self.tables.entities[self.num_entities :].clone()
 

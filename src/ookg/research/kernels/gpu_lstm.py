@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
-from ookg.kernels.gpu import _sigmoid
+from ookg.kernels.gpu_step import sigmoid
 from ookg.research.kernels.gpu_neighbors import _tanh
 
 ROWS = 16  # sequences of a program; a product on tensor cores has no less
@@ -58,10 +58,10 @@ def _forward(
         place = (row * length + step)[:, None] * dim + column[None, :]
         gate = (row * length + step)[:, None] * (4 * dim) + column[None, :]
         before = output.to(tl.float16)
-        i = _sigmoid(tl.dot(before, to_i) + tl.load(inputs_ptr + gate, mask=mask, other=0.0))
-        f = _sigmoid(tl.dot(before, to_f) + tl.load(inputs_ptr + gate + dim, mask=mask, other=0.0))
+        i = sigmoid(tl.dot(before, to_i) + tl.load(inputs_ptr + gate, mask=mask, other=0.0))
+        f = sigmoid(tl.dot(before, to_f) + tl.load(inputs_ptr + gate + dim, mask=mask, other=0.0))
         g = _tanh(tl.dot(before, to_g) + tl.load(inputs_ptr + gate + 2 * dim, mask=mask, other=0.0))
-        o = _sigmoid(tl.dot(before, to_o) + tl.load(inputs_ptr + gate + 3 * dim, mask=mask, other=0.0))
+        o = sigmoid(tl.dot(before, to_o) + tl.load(inputs_ptr + gate + 3 * dim, mask=mask, other=0.0))
         cell = f * cell + i * g
         output = o * _tanh(cell)
         tl.store(gates_ptr + gate, i, mask=mask)

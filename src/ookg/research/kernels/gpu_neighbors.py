@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ookg.kernels.gpu import _sign
+from ookg.kernels.gpu_step import sign
 
 TILE = 4  # neighbours that are looked at at once
 WARPS = 2
@@ -299,8 +299,8 @@ def _ranking(
     loss = margin + tl.sum(tl.abs(gap), axis=0) - tl.sum(tl.abs(false_gap), axis=0)
     if BACK:
         grad = tl.where(loss > 0, tl.load(grad_ptr + row), 0.0)
-        up = grad * _sign(gap)
-        down = grad * _sign(false_gap)
+        up = grad * sign(gap)
+        down = grad * sign(false_gap)
         to_head = _scaled_back(h, head_length, up - tl.where(on_tail, down, 0.0))
         to_tail = _scaled_back(t, tail_length, tl.where(on_tail, 0.0, down) - up)
         to_false = _scaled_back(f, false_length, tl.where(on_tail, down, -down))

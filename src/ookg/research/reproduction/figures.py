@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ookg.errors import InputError
 from ookg.research.reproduction.paper import new_entity_ratio
 from ookg.research.reproduction.tables import RATIO_METHODS, Cell
+from ookg.system.figures import METADATA, import_matplotlib
 from ookg.system.files import atomic_write
 
 NAME = "ratio"
 POSITIONS = ("Head", "Tail", "Both")
 STYLES = {"InvTransE": ("#0072b2", "o"), "LAN": ("#d55e00", "s"), "GNN-MEAN": ("#009e73", "^")}
-# The same input gives the same file, byte for byte.
-METADATA: Mapping[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
 def draw_ratio(cells: Sequence[Cell], folder: str | Path) -> list[Path]:
@@ -71,12 +69,3 @@ def _panel(axes: Any, position: str, cells: Sequence[Cell]) -> None:
     axes.set_title(f"WN11-{position}")
     axes.set_xlabel("OOKG entity ratio (%)")
     axes.grid(alpha=0.3)
-
-
-def import_matplotlib() -> Any:
-    """matplotlib, or one line that says how to get it."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise InputError("figures need matplotlib; pip install 'ookg[plots]'") from None
-    return matplotlib

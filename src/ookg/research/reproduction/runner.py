@@ -232,7 +232,7 @@ def _finish(
     say: Callable[[str], None],
 ) -> None:
     """Train a model, or take it from the cache, and make the results that are missing."""
-    from ookg.research.reproduction.measuring import figures_of
+    from ookg.evaluation.measuring import figures_of
 
     method = METHODS[job.method]
     context = Context(datasets(job.dataset), job.seed, device, places.cache, progress)

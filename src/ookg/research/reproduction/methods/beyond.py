@@ -127,15 +127,15 @@ class JudgeMethod(Method):
 
     def train(self, context: Context) -> Scorer:
         """The judge, fitted in the simulation, on the data set's own vectors."""
-        from ookg.evidence.claims import ClaimEvidence, ClaimJudge, JudgedScorer, simulated
+        from ookg.evidence.claims import ClaimEvidence, JudgedScorer
+        from ookg.simulation.judge import JudgeSettings, learn_judge
 
-        sample = simulated(context.dataset, context.seed)
-        assert sample.test_truth is not None  # `simulated` labels its claims
-        learned = ClaimEvidence.gather(self._scorers(context.within(sample), context.dataset.name), sample)
-        features = learned.features(sample.test)
-        judge = ClaimJudge.fit(features, sample.test[:, 1], sample.test_truth, sample.num_trained)
-        evidence = ClaimEvidence.gather(self._scorers(context, context.dataset.name), context.dataset)
-        return JudgedScorer(evidence, judge)
+        def gather(dataset: EncodedDataset) -> ClaimEvidence:
+            scorers = self._scorers(context.within(dataset), context.dataset.name)
+            return ClaimEvidence.gather(scorers, dataset)
+
+        judge = learn_judge(context.dataset, gather, JudgeSettings(seed=context.seed))
+        return JudgedScorer(gather(context.dataset), judge)
 
     def _scorers(self, context: Context, dataset: str) -> list[Scorer]:
         from ookg.scoring.scorer import TranslationScorer

@@ -20,7 +20,8 @@ from ookg.research.reproduction.methods.method import (
     task_of,
 )
 from ookg.research.reproduction.paper import HEAD_10, untrained_ids
-from ookg.training.settings import PRESETS, TrainingSettings
+from ookg.research.reproduction.settings import PaperSettings
+from ookg.training.settings import PRESETS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,10 +80,10 @@ class InverseMethod(Method):
     tasks: tuple[Task, ...] = BOTH_TASKS
     changes: ChangesByDataset = field(default_factory=lambda: CHANGES, hash=False)
 
-    def training(self, dataset: str, seed: int) -> TrainingSettings:
+    def training(self, dataset: str, seed: int) -> PaperSettings:
         """The paper's settings for the data set's family, `changes`, and the authors' rows that no triple trains."""
         changes = {"model": self.model, "seed": seed, "placeholder_entities": untrained_ids(dataset)}
-        return PRESETS[preset_of(dataset)].changed(changes | self.changes_on(dataset))
+        return PaperSettings.of_preset(preset_of(dataset)).changed(changes | self.changes_on(dataset))
 
     def changes_on(self, dataset: str) -> dict[str, Any]:
         """What differs from the preset."""

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ookg.graph.statistics import GraphStatistics
     from ookg.models.embedding import Embedding
     from ookg.research.reproduction.cache import ModelCache, Settings, TrainedModel
+    from ookg.research.reproduction.settings import PaperSettings
     from ookg.scoring.link_prediction import Protocol
     from ookg.scoring.scorer import Scorer
     from ookg.system.progress import Reporter
-    from ookg.training.settings import TrainingSettings
 
 LINK_PREDICTION: tuple[Task, ...] = ("link-prediction",)
 CLASSIFICATION: tuple[Task, ...] = ("triplet-classification",)
@@ -159,18 +159,18 @@ class Context:
         self._ledger.waited += time.perf_counter() - begun
         return found
 
-    def embedding(self, settings: TrainingSettings) -> Embedding:
+    def embedding(self, settings: PaperSettings) -> Embedding:
         """Vectors trained on the data set, from the cache if they are there."""
         from ookg.models.embedding import Embedding
 
         tensors = self._vectors(settings)
         return Embedding(settings.geometry, tensors["entities"], tensors["relations"])
 
-    def placeholders(self, settings: TrainingSettings) -> Tensor:
+    def placeholders(self, settings: PaperSettings) -> Tensor:
         """The rows beside those vectors that no triple trained."""
         return self._vectors(settings)["placeholders"]
 
-    def _vectors(self, settings: TrainingSettings) -> Mapping[str, Tensor]:
+    def _vectors(self, settings: PaperSettings) -> Mapping[str, Tensor]:
         from ookg.research.reproduction.pretraining import train_vectors
 
         return self.trained(settings, lambda: train_vectors(self, settings)).tensors

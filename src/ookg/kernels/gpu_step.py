@@ -1,14 +1,14 @@
-"""One training step on a GPU: three Triton kernels around a sort, captured in a CUDA graph.
+"""The Triton kernels of a training step on a GPU; `ookg.training.gpu_step` runs them around a sort, in a CUDA graph.
 
 What a step computes is specified by `ookg.training.reference_step`. How it is computed here:
 
-* `_sample` draws the batch and its negatives, the same ones as the reference.
-* `_rows` handles one true triple a program. Its negatives' vectors are read once: while they are in registers they give
+* `sample` draws the batch and its negatives, the same ones as the reference.
+* `rows` handles one true triple a program. Its negatives' vectors are read once: while they are in registers they give
   their distances and, with a softmax that is rescaled as it grows, their part of the gradient at the triple's point.
-* The (triple, entity) pairs are sorted by entity. `_entities` handles one entity a program: it sums up the gradient
+* The (triple, entity) pairs are sorted by entity. `entities` handles one entity a program: it sums up the gradient
   from the points of all pairs of the entity, adds L2 and takes Adam's step. So no gradient table exists, nothing is
   added atomically, and the same seed gives the same bits.
-* `_relations` does the same for relations.
+* `relations` does the same for relations.
 
 No tensor of batch × negatives × dimension exists, a step makes no host synchronisation, and the next step's batch is
 drawn and sorted beside the current step's kernels: it does not depend on the tables.
@@ -17,22 +17,15 @@ drawn and sorted beside the current step's kernels: it does not depend on the ta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from ookg.kernels import randomness
-from ookg.models import Geometry, Projected, RotatE
-from ookg.training.reference_step import EPSILON, FIRST_DECAY, SECOND_DECAY
-from ookg.training.sampling import ATTEMPTS, NEGATIVES, ORDER, Sampler
-from ookg.training.settings import TrainingSettings
-from ookg.training.tables import Tables
+from ookg.kernels.adam import EPSILON, FIRST_DECAY, SECOND_DECAY
+from ookg.kernels.randomness import ATTEMPTS
+from ookg.models.geometry import GapSum, Geometry, Move, kernel_of
 
 GOLDEN = tl.constexpr(randomness.signed(randomness.GOLDEN))
 FIRST = tl.constexpr(randomness.signed(randomness.FIRST))
@@ -45,24 +38,28 @@ SUM_OF_SIZES, EUCLIDEAN, SUM_OF_MODULI = tl.constexpr(0), tl.constexpr(1), tl.co
 
 
 @triton.jit
-def _mixed(x):
+def mixed(x):
+    """64 random bits of a state, as `randomness.mix`."""
     x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * FIRST
     x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * SECOND
     return x ^ ((x >> 31) & 0x1FFFFFFFF)
 
 
 @triton.jit
-def _sign(x):
+def sign(x):
+    """-1, 0 or 1."""
     return tl.where(x > 0, 1.0, 0.0) - tl.where(x < 0, 1.0, 0.0)
 
 
 @triton.jit
-def _sigmoid(x):
+def sigmoid(x):
+    """σ(x)."""
     return 1.0 / (1.0 + tl.exp(-x))
 
 
 @triton.jit
-def _softplus(x):
+def softplus(x):
+    """log(1 + eˣ)."""
     return tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x)))
 
 
@@ -82,7 +79,7 @@ def _is_true(keys_ptr, keys, wanted, num_keys, SEARCH: tl.constexpr):
 
 
 @triton.jit
-def _sample(
+def sample(
     step_ptr, order_ptr, triples_ptr, keys_ptr, all_weights_ptr,
     anchors_ptr, relations_ptr, weights_ptr, ids_ptr,
     stream, num_triples, num_entities, num_relations, batches, batch,
@@ -104,7 +101,7 @@ def _sample(
     tl.store(relations_ptr + i, relation.to(tl.int32))
     tl.store(weights_ptr + i, tl.load(all_weights_ptr + row))
 
-    start = _mixed((stream ^ step) + GOLDEN)
+    start = mixed((stream ^ step) + GOLDEN)
     slot = tl.arange(0, BLOCK)
     counter = (i * COUNT + slot) * DRAWS
     pending = slot < COUNT
@@ -112,7 +109,7 @@ def _sample(
     attempt = 0
     left = COUNT
     while (left > 0) & (attempt < DRAWS):
-        bits = _mixed((counter + attempt) * GOLDEN + start + GOLDEN)
+        bits = mixed((counter + attempt) * GOLDEN + start + GOLDEN)
         ids = tl.where(pending, (((bits >> 32) & 0xFFFFFFFF) * num_entities) >> 32, ids)
         if CORRUPTS_HEAD:
             keys = (ids * num_relations + relation) * num_entities + tail
@@ -130,7 +127,7 @@ def _sample(
 
 
 @triton.jit
-def _rows(
+def rows(
     entities_ptr, parameters_ptr, anchors_ptr, relations_ptr, weights_ptr, ids_ptr,
     points_ptr, relation_gradients_ptr, coefficients_ptr, losses_ptr,
     margin, temperature, phase, num_entities, batch,
@@ -172,7 +169,7 @@ def _rows(
         py = y - tl.load(entities_ptr + answer * WIDTH + DIM + column, mask=inside, other=0.0)
     if GAP == SUM_OF_SIZES:
         positive = tl.sum(tl.abs(px), axis=0)
-        px = _sign(px)
+        px = sign(px)
     elif GAP == EUCLIDEAN:
         own_squares = px * px
         if COMPLEX:
@@ -202,7 +199,7 @@ def _rows(
             dy = y[None, :] - tl.load(entities_ptr + where + DIM, mask=mask, other=0.0)
         if GAP == SUM_OF_SIZES:
             distance = tl.sum(tl.abs(dx), axis=1)
-            dx = _sign(dx)
+            dx = sign(dx)
         elif GAP == EUCLIDEAN:
             squares = dx * dx
             if COMPLEX:
@@ -224,7 +221,7 @@ def _rows(
         finite = higher > -float("inf")
         rescale = tl.where(finite, tl.exp(highest - higher), 1.0)
         shares = tl.where(usable, tl.exp(logits - higher), 0.0)
-        pull = shares * _sigmoid(margin - distance)
+        pull = shares * sigmoid(margin - distance)
         total = total * rescale + tl.sum(shares, axis=0)
         gx = gx * rescale + tl.sum(pull[:, None] * dx, axis=0)
         if COMPLEX:
@@ -235,7 +232,7 @@ def _rows(
     in_batch = tl.arange(0, BATCH_BLOCK)
     all_weights = tl.sum(tl.load(weights_ptr + in_batch, mask=in_batch < batch, other=0.0), axis=0)
     share = tl.load(weights_ptr + i) / all_weights / 2
-    pulled = share * _sigmoid(positive - margin)
+    pulled = share * sigmoid(positive - margin)
     if GAP == EUCLIDEAN:
         pulled = tl.where(positive > 0, pulled / positive, 0.0)
     pushed = tl.where(total > 0, share / total, 0.0)
@@ -261,19 +258,20 @@ def _rows(
     usable = ids < num_entities
     distance = tl.load(coefficients_ptr + base + slot, mask=usable, other=0.0)
     shares = tl.where(usable, tl.exp(-temperature * distance - highest), 0.0) * pushed
-    derivative = -shares * _sigmoid(margin - distance)
+    derivative = -shares * sigmoid(margin - distance)
     if GAP == EUCLIDEAN:
         derivative = tl.where(distance > 0, derivative / distance, 0.0)
     tl.debug_barrier()
     tl.store(coefficients_ptr + base + slot, derivative, mask=slot < COUNT)
     tl.store(coefficients_ptr + base + COUNT, pulled)
     tl.store(coefficients_ptr + base + COUNT + 1, 1.0)
-    loss = share * _softplus(positive - margin) + tl.sum(shares * _softplus(margin - distance), axis=0)
+    loss = share * softplus(positive - margin) + tl.sum(shares * softplus(margin - distance), axis=0)
     tl.store(losses_ptr + i, loss)
 
 
 @triton.jit
-def _adam(table_ptr, mean_ptr, square_ptr, where, mask, value, gradient, rate, correction_1, correction_2):
+def adam(table_ptr, mean_ptr, square_ptr, where, mask, value, gradient, rate, correction_1, correction_2):
+    """Adam's step of some numbers of a table, in place."""
     mean = BETA_1 * tl.load(mean_ptr + where, mask=mask, other=0.0) + (1 - BETA_1) * gradient
     square = BETA_2 * tl.load(square_ptr + where, mask=mask, other=0.0) + (1 - BETA_2) * gradient * gradient
     tl.store(mean_ptr + where, mean, mask=mask)
@@ -283,7 +281,7 @@ def _adam(table_ptr, mean_ptr, square_ptr, where, mask, value, gradient, rate, c
 
 
 @triton.jit
-def _entities(
+def entities(
     table_ptr, mean_ptr, square_ptr, points_ptr, coefficients_ptr, order_ptr, bounds_ptr, updates_ptr, rate_ptr,
     l2, batch,
     DIM: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr,
@@ -316,7 +314,7 @@ def _entities(
             py = tl.load(points_ptr + source + DIM, mask=mask, other=0.0)
         dx = x[None, :] - px
         if GAP == SUM_OF_SIZES:
-            dx = _sign(dx)
+            dx = sign(dx)
         elif GAP == SUM_OF_MODULI:
             dy = y[None, :] - py
             moduli = tl.sqrt(dx * dx + dy * dy)
@@ -332,13 +330,13 @@ def _entities(
     correction_1 = (1.0 - tl.exp(updates * LOG_BETA_1)).to(tl.float32)
     correction_2 = (1.0 - tl.exp(updates * LOG_BETA_2)).to(tl.float32)
     rate = tl.load(rate_ptr)
-    _adam(table_ptr, mean_ptr, square_ptr, where, inside, x, gx, rate, correction_1, correction_2)
+    adam(table_ptr, mean_ptr, square_ptr, where, inside, x, gx, rate, correction_1, correction_2)
     if COMPLEX:
-        _adam(table_ptr, mean_ptr, square_ptr, where + DIM, inside, y, gy, rate, correction_1, correction_2)
+        adam(table_ptr, mean_ptr, square_ptr, where + DIM, inside, y, gy, rate, correction_1, correction_2)
 
 
 @triton.jit
-def _relations(
+def relations(
     table_ptr, mean_ptr, square_ptr, gradients_ptr, order_ptr, bounds_ptr, updates_ptr, rate_ptr, l2,
     DIM: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
@@ -361,7 +359,7 @@ def _relations(
     correction_1 = (1.0 - tl.exp(updates * LOG_BETA_1)).to(tl.float32)
     correction_2 = (1.0 - tl.exp(updates * LOG_BETA_2)).to(tl.float32)
     rate = tl.load(rate_ptr)
-    _adam(table_ptr, mean_ptr, square_ptr, where, inside, x, gradient, rate, correction_1, correction_2)
+    adam(table_ptr, mean_ptr, square_ptr, where, inside, x, gradient, rate, correction_1, correction_2)
 
 
 @dataclass(frozen=True)
@@ -377,211 +375,17 @@ class Tuning:
     def measured(cls, geometry: Geometry) -> Tuning:
         """The fastest cut found on an H200 (`benchmarks/gpu.py --tune`) at dimension 300 and 1000."""
         large = geometry.dim > 512
-        if isinstance(geometry, RotatE):
+        if is_complex(geometry):
             return cls(4, 2, 1, 2) if large else cls(4, 1, 1, 1)
         return cls(4, 1, 4, 2) if large else cls(4, 1, 4, 1)
 
 
-class Draw:
-    """A step's batch and negatives, and their places sorted by entity and by relation.
-
-    All in tensors that stay where they are: a captured graph reads what another one wrote.
-    """
-
-    def __init__(self, sampler: Sampler, device: torch.device) -> None:
-        def empty(*shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
-            return torch.empty(shape, dtype=dtype, device=device)
-
-        batch, columns = sampler.batch, sampler.settings.negatives + 2
-        self.anchors, self.relations = empty(batch), empty(batch)
-        self.weight = empty(batch, dtype=torch.float32)
-        self.ids = empty(batch, columns)
-        # Sixteen bits sort in half the time, where they can tell the entities and "no entity" apart.
-        self.key_type = torch.int16 if sampler.num_entities < 1 << 16 else torch.int32
-        self.entity_ids = self.keys(torch.arange(sampler.num_entities + 1, device=device))
-        self.relation_ids = torch.arange(sampler.num_relations + 1, dtype=torch.int32, device=device)
-        self.sorted, self.order = empty(batch * columns, dtype=self.key_type), empty(batch * columns, dtype=torch.int64)
-        self.bounds = empty(len(self.entity_ids), dtype=torch.int64)
-        self.sorted_relations, self.relation_order = empty(batch), empty(batch, dtype=torch.int64)
-        self.relation_bounds = empty(len(self.relation_ids), dtype=torch.int64)
-
-    def keys(self, ids: Tensor) -> Tensor:
-        """Entity ids as numbers that sort alike."""
-        return (ids - (1 << 15)).to(torch.int16) if self.key_type == torch.int16 else ids.to(torch.int32)
-
-    def sort(self) -> None:
-        """Order the places, and find where each entity's and each relation's begin."""
-        torch.sort(self.keys(self.ids.view(-1)), stable=True, out=(self.sorted, self.order))
-        torch.searchsorted(self.sorted, self.entity_ids, out=self.bounds)
-        torch.sort(self.relations, stable=True, out=(self.sorted_relations, self.relation_order))
-        torch.searchsorted(self.sorted_relations, self.relation_ids, out=self.relation_bounds)
-
-
-class TritonStep:
-    """The step of `ReferenceStep`, fused. While it computes one step, it already draws and sorts the next one's batch.
-
-    The first step of each side runs kernel by kernel and compiles them; from then on a captured graph is replayed.
-    """
-
-    name = "triton"
-
-    def __init__(
-        self, tables: Tables, sampler: Sampler, settings: TrainingSettings, tuning: Tuning | None = None
-    ) -> None:
-        self.tables, self.sampler, self.settings = tables, sampler, settings
-        self.tuning = tuning or Tuning.measured(settings.geometry)
-        device, batch, width = tables.entities.device, sampler.batch, tables.entities.shape[1]
-        self.on_gpu = device.type == "cuda"
-        self.triples = sampler.triples.contiguous()
-        self.weight = sampler.weight.float().contiguous()
-        self.orders = [torch.empty(len(self.triples), dtype=torch.int64, device=device) for _ in range(2)]
-        self.epochs: list[int | None] = [None, None]
-        self.draws = [Draw(sampler, device) for _ in range(2)]
-        self.drawn: int | None = None  # the step whose draw is ready
-        self.coefficients = torch.empty(batch, settings.negatives + 2, device=device)
-        self.points = torch.empty(2, batch, width, device=device)
-        self.relation_gradients = torch.empty(batch, settings.dim, device=device)
-        self.losses, self.loss = torch.empty(batch, device=device), torch.empty((), device=device)
-        # What a captured step reads anew each time it is replayed.
-        self.next_draw = torch.zeros((), dtype=torch.int64, device=device)
-        self.updates = torch.zeros((), dtype=torch.int64, device=device)
-        self.rate = torch.zeros((), device=device)
-        self.on_device = (0, 0.0)  # updates and rate as they are on the device
-        self.graphs: list[Any] = [None, None]
-        self.has_run = [False, False]
-
-    def __call__(self, number: int) -> Tensor:
-        """Take the step with this number; return its loss (without the L2 term), not yet read from the device."""
-        side = number % 2
-        if self.drawn != number:
-            self._shuffle(number)
-            self.next_draw.fill_(number)
-            self.draw(side)
-            self.sort(side)
-        self._shuffle(number + 1)
-        self.tables.updates += 1
-        self._tell_device(self.tables.updates, self.settings.rate(number))
-        if not self.on_gpu or not self.has_run[side]:
-            self._run(side)
-            self.has_run[side] = True
-        else:
-            if self.graphs[side] is None:
-                self.graphs[side] = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self.graphs[side]):
-                    self._run(side)
-            self.graphs[side].replay()
-        self.drawn = number + 1
-        self.on_device = (self.tables.updates + 1, self.on_device[1])
-        return self.loss
-
-    def _shuffle(self, number: int) -> None:
-        side, epoch = number % 2, number // 2 // self.sampler.batches_per_epoch
-        if self.epochs[side] != epoch:
-            start = randomness.stream(self.settings.seed, ORDER, side, epoch)
-            order = randomness.permutation(start, len(self.triples), self.triples.device)
-            self.orders[side].copy_(order)
-            self.epochs[side] = epoch
-
-    def _tell_device(self, updates: int, rate: float) -> None:
-        """Write what the device does not know yet: it counts updates on by itself."""
-        for tensor, value, known in zip((self.updates, self.rate), (updates, rate), self.on_device, strict=True):
-            if value != known:
-                tensor.fill_(value)
-        self.on_device = (updates, rate)
-
-    def _run(self, side: int) -> None:
-        """One step, and beside it the draw of the next; the relations' update runs beside the entities'."""
-        main = torch.cuda.current_stream() if self.on_gpu else None
-        with self._beside(main):
-            self.draw(1 - side)
-            self.sort(1 - side)
-        self.pass_rows(side)
-        with self._beside(main):
-            self.pass_relations(side)
-            torch.sum(self.losses, dim=0, out=self.loss)
-        self.pass_entities(side)
-        self._join(main)
-        self.updates += 1
-
-    @contextmanager
-    def _beside(self, main: Any) -> Iterator[None]:
-        """A second stream that starts from where the main one is."""
-        if main is None:
-            yield
-            return
-        stream = torch.cuda.Stream()
-        stream.wait_stream(main)
-        self.beside = [*getattr(self, "beside", []), stream]
-        with torch.cuda.stream(stream):
-            yield
-
-    def _join(self, main: Any) -> None:
-        if main is not None:
-            for stream in self.beside:
-                main.wait_stream(stream)
-            self.beside = []
-
-    @property
-    def _shape(self) -> dict[str, Any]:
-        geometry, dim = self.settings.geometry, self.settings.dim
-        kind = {"COMPLEX": isinstance(geometry, RotatE), "GAP": gap_kind(geometry)}
-        return {"DIM": dim, "BLOCK": triton.next_power_of_2(dim), **kind}
-
-    def draw(self, side: int) -> None:
-        """The batch and negatives of the next draw's step."""
-        sampler, count, draw = self.sampler, self.settings.negatives, self.draws[side]
-        stream = randomness.signed(randomness.stream(self.settings.seed, NEGATIVES))
-        _sample[(sampler.batch,)](
-            self.next_draw, self.orders[side], self.triples, sampler.true_keys, self.weight,
-            draw.anchors, draw.relations, draw.weight, draw.ids,
-            stream, len(self.triples), sampler.num_entities, sampler.num_relations,
-            sampler.batches_per_epoch, sampler.batch,
-            CORRUPTS_HEAD=side == 1, COUNT=count, BLOCK=triton.next_power_of_2(count),
-            SEARCH=len(self.triples).bit_length(), num_warps=4,
-        )  # fmt: skip
-        self.next_draw += 1
-
-    def sort(self, side: int) -> None:
-        """The draw's places by the entity, and by the relation, that stands there."""
-        self.draws[side].sort()
-
-    def pass_rows(self, side: int) -> None:
-        """Loss, and all derivatives that belong to one triple."""
-        settings, tables, draw = self.settings, self.tables, self.draws[side]
-        batch, count = self.sampler.batch, settings.negatives
-        _rows[(batch,)](
-            tables.entities, tables.relations, draw.anchors, draw.relations, draw.weight, draw.ids,
-            self.points, self.relation_gradients, self.coefficients, self.losses,
-            settings.margin, settings.temperature, math.pi / settings.initial_range, len(tables.entities), batch,
-            COUNT=count, COUNT_BLOCK=triton.next_power_of_2(count), BATCH_BLOCK=triton.next_power_of_2(batch),
-            TILE=self.tuning.row_tile, CORRUPTS_HEAD=side == 1, num_warps=self.tuning.row_warps, **self._shape,
-        )  # fmt: skip
-
-    def pass_entities(self, side: int) -> None:
-        """Gradients of entities and their update."""
-        tables, draw = self.tables, self.draws[side]
-        _entities[(len(tables.entities),)](
-            tables.entities, tables.entities_mean, tables.entities_square, self.points, self.coefficients,
-            draw.order, draw.bounds, self.updates, self.rate, self.settings.l2, self.sampler.batch,
-            COLUMNS=self.settings.negatives + 2, TILE=self.tuning.entity_tile, num_warps=self.tuning.entity_warps,
-            **self._shape,
-        )  # fmt: skip
-
-    def pass_relations(self, side: int) -> None:
-        """Gradients of relations and their update."""
-        tables, draw, dim = self.tables, self.draws[side], self.settings.dim
-        block = min(256, triton.next_power_of_2(dim))
-        _relations[(len(tables.relations), triton.cdiv(dim, block))](
-            tables.relations, tables.relations_mean, tables.relations_square, self.relation_gradients,
-            draw.relation_order, draw.relation_bounds, self.updates, self.rate, self.settings.l2,
-            DIM=dim, BLOCK=block, TILE=8, num_warps=4,
-        )  # fmt: skip
-
-
 def gap_kind(geometry: Geometry) -> int:
-    """How the geometry's gap is summed up; TransH's and TransR's is not by a kernel."""
-    if isinstance(geometry, Projected):
-        raise ValueError(f"{geometry.name} has no kernel; use the reference")
-    if geometry.norm == 2:
-        return int(EUCLIDEAN.value)
-    return int((SUM_OF_MODULI if isinstance(geometry, RotatE) else SUM_OF_SIZES).value)
+    """How the geometry's gap is summed up; a model that declares no kernel is refused."""
+    kinds = {GapSum.SIZES: SUM_OF_SIZES, GapSum.LENGTH: EUCLIDEAN, GapSum.MODULI: SUM_OF_MODULI}
+    return int(kinds[kernel_of(geometry).gap].value)
+
+
+def is_complex(geometry: Geometry) -> bool:
+    """Whether relations turn complex coordinates, or else translate; a model that declares no kernel is refused."""
+    return {Move.TRANSLATION: False, Move.ROTATION: True}[kernel_of(geometry).move]

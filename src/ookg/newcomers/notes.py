@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ookg.models import Geometry, Projected
+from ookg.models import Geometry
 from ookg.system.display import counted
 
 EXAMPLES = 3
@@ -29,9 +29,9 @@ class Findings:
     def in_words(self, geometry: Geometry, *, makes_relations: bool) -> Iterator[str]:
         """A line for each kind; makes_relations: whether new relations could have got a vector."""
         between, relation = "between new entities that nothing ties to the known graph", "a trained vector"
-        if isinstance(geometry, Projected):
+        if not geometry.solves_together:
             between = f"between two new entities, which {type(geometry).__name__} is not solved for"
-        elif makes_relations:
+        if geometry.makes_relations and makes_relations:
             relation = "a vector: none of its triples has two ends with vectors of their own"
         for triples, text in (
             (self.untrained_relation, f"not used, over a relation without {relation}"),

@@ -1,0 +1,34 @@
+"""What evaluating and judging ask of a model."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ookg.evaluation.verdicts import Classification
+from ookg.evidence.combined import GraphEvidence
+from ookg.graph.triples import TripleSource
+from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.defaults import NewcomerDefaults
+from ookg.storage.checkpoint import Checkpoint
+
+
+class EvaluatedModel(Protocol):
+    """A trained model; `ookg.Model` is one. Named here so that nothing in this folder imports it."""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Vectors, labels, training triples and settings."""
+
+    @property
+    def known_evidence(self) -> GraphEvidence:
+        """What the training triples say beside the vectors."""
+
+    @property
+    def defaults(self) -> NewcomerDefaults:
+        """How new entities are treated if nothing else is said."""
+
+    def combines(self, refine: bool | RefineSettings) -> bool:
+        """Whether answers are ranked by all evidence if nothing else is said."""
+
+    def classify(self, claims: TripleSource, *, valid: TripleSource, given: TripleSource = ()) -> Classification:
+        """Verdicts by thresholds."""

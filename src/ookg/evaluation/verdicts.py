@@ -1,0 +1,52 @@
+"""Verdicts on claims. All of it can be pickled and printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ookg.simulation.judge import FittedJudge
+from ookg.simulation.trust import Trust
+from ookg.system.display import counted
+from ookg.types import BoolArray, FloatArray
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim with its score and the threshold it is held against; score and verdict are None without a vector."""
+
+    head: str
+    relation: str
+    tail: str
+    score: float | None
+    threshold: float
+    verdict: bool | None
+
+    def __str__(self) -> str:
+        word = {True: "true", False: "false", None: "unknown"}[self.verdict]
+        return f"{self.head} {self.relation} {self.tail}: {word}"
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false).
+
+    trust: how far to trust the vectors of the new entities in the claims, by label
+    judge: what judged the claims about new entities; None where thresholds alone did
+    """
+
+    claims: list[Verdict]
+    accuracy: float | None
+    notes: list[str]
+    trust: dict[str, Trust]
+    judge: FittedJudge | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        right = "" if self.accuracy is None else f", {self.accuracy:.1f} % right"
+        return f"{counted(len(self.claims), 'claim')}{right}\n" + "\n".join(str(claim) for claim in self.claims)
+
+
+def accuracy(scores: FloatArray, thresholds: FloatArray, truth: BoolArray | None) -> float | None:
+    """The percentage of right verdicts; a claim without a score counts as held false. None without labels."""
+    if truth is None or not len(truth):
+        return None
+    return float(((scores >= thresholds) == truth).mean() * 100)

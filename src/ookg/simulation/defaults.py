@@ -1,0 +1,114 @@
+"""How a model treats new entities if nothing else is said: as stored with it, else by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ookg.errors import InputError
+from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
+from ookg.models import refinable_models
+from ookg.models.embedding import Embedding
+from ookg.newcomers.reducer import Correlation, Uniform, Weights
+from ookg.newcomers.refinement import RefineSettings, default_refinement
+from ookg.simulation.choice import Method, NewcomerChoice, stored_choice
+from ookg.simulation.trust import Calibration
+
+if TYPE_CHECKING:
+    from ookg.storage.checkpoint import Checkpoint
+
+DEFAULT_POWER = Correlation().power
+# The weights of the combination where none are stored, by the vectors that are combined.
+DEFAULT_RANKING: dict[Method, RankingWeights] = {"closed form": CLOSED_FORM_WEIGHTS, "refined": RankingWeights()}
+# A graph in which so many triples are all but stated by another link is redundant: 73 % in FB15k-Head-10, 91 % in WN11,
+# none in the film graph of the demo.
+REDUNDANT_SHARE = 0.2
+
+
+def can_refine(embedding: Embedding) -> bool:
+    """Whether the model's new vectors can be fitted: under TransH and TransR they are least-squares solutions."""
+    return embedding.geometry.can_refine
+
+
+@dataclass(frozen=True, eq=False)
+class NewcomerDefaults:
+    """The settings of one model for new entities.
+
+    choice: what is stored with it
+    """
+
+    checkpoint: Checkpoint
+    choice: NewcomerChoice
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> NewcomerDefaults:
+        """Those of a model as it stands."""
+        return cls(checkpoint, stored_choice(checkpoint))
+
+    @property
+    def power(self) -> float:
+        """Of the correlation weights."""
+        return DEFAULT_POWER if self.choice.power is None else self.choice.power
+
+    @property
+    def refine(self) -> RefineSettings:
+        """How new vectors are fitted: as stored, or at the scale of the model's vectors."""
+        if self.choice.refine is not None:
+            return self.choice.refine
+        return default_refinement(self.checkpoint.embedding, self.checkpoint.settings.get("margin"))
+
+    @property
+    def ranking(self) -> dict[Method, RankingWeights]:
+        """The weights of the combination, by the vectors combined."""
+        return DEFAULT_RANKING | self.choice.ranking
+
+    def weights(self, usual: Weights) -> Weights:
+        """The usual weights of a task, correlation ones with the stored power; uniform ones for a model that came
+        without its training triples.
+        """
+        if self.checkpoint.statistics is None:
+            return Uniform()
+        has_power = isinstance(usual, Correlation) and self.choice.power is not None
+        return Correlation(self.power) if has_power else usual
+
+    def refinement(self, refine: bool | RefineSettings) -> RefineSettings | None:
+        """How vectors are fitted if `refine` says so: as it says, or as `refine` here does; None if they are not."""
+        if not refine:
+            return None
+        if not can_refine(self.checkpoint.embedding):
+            name = type(self.checkpoint.embedding.geometry).__name__
+            raise InputError(f"refine is for {refinable_models()}, and this is {name}; leave it out")
+        return refine if isinstance(refine, RefineSettings) else self.refine
+
+    def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:
+        """How evidence is weighed if `combine` says so: as it says, or as `ranking` does; None if it is not."""
+        if not combine:
+            return None
+        if self.checkpoint.statistics is None:
+            problem = "combine needs the training triples, which this model came without"
+            raise InputError(f"{problem}; import it with --triples, or leave combine out")
+        if isinstance(combine, RankingWeights):
+            return combine
+        return self.ranking["refined" if refined else "closed form"]
+
+    def combines(self, refine: bool | RefineSettings, redundancy: Callable[[], float]) -> bool:
+        """Whether answers are ranked by all evidence if nothing else is said.
+
+        With fitted vectors, if `ookg tune` found that better, or if it did not try and the graph is redundant: direct
+        links are worth little where relations do not imply one another.
+
+        redundancy: the share of the graph's triples that another link all but states; asked only if it is needed
+        """
+        if not refine or self.checkpoint.statistics is None:
+            return False
+        if self.choice.best is not None:
+            return self.choice.best == "combined"
+        return redundancy() >= REDUNDANT_SHARE
+
+    def calibration(self, *, refine: bool, combine: bool) -> Calibration | None:
+        """What to expect of a new vector that is used so, if it was measured."""
+        method: Method = "combined" if combine else "refined" if refine else "closed form"
+        # "combined" was calibrated with fitted vectors
+        was_tried = refine or not combine or not can_refine(self.checkpoint.embedding)
+        return self.choice.calibration.get(method) if was_tried else None

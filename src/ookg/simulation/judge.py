@@ -1,0 +1,181 @@
+"""A judge of claims about new entities: how it learns, and its plain values, which are stored with the model."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ookg.datasets.encoded import EncodedDataset
+from ookg.errors import InputError
+from ookg.evidence.claims import ClaimEvidence, ClaimJudge
+from ookg.graph.vocabulary import Vocabulary
+from ookg.simulation.hidden_claims import ENDS, hide_claims
+from ookg.simulation.hiding import NewEnd
+from ookg.system.display import counted
+from ookg.types import FloatArray
+
+AGAIN = "fit the judge again"
+# What may be stored in a model's description, which is read whenever the model is opened.
+MOST_FEATURES, MOST_NUMBERS = 64, 1 << 17
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """How the judge learns.
+
+    share: of the labelled claims, those whose entities are made new again; seed: of that choice
+    steps: training steps without these entities, None for as many as the model had
+    new: the end of those claims that is made new; None: the one that is new in the claims to judge, or both
+    """
+
+    share: float = 0.5
+    seed: int = 0
+    steps: int | None = None
+    progress: bool = False
+    new: NewEnd | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise InputError(f"share {self.share}; it must be above 0 and at most 1")
+        if self.seed < 0:
+            raise InputError(f"seed {self.seed}; it must not be negative")
+        if self.new is not None and self.new not in ENDS:
+            raise InputError(f"new {self.new!r}; choose {', '.join(ENDS)}")
+
+
+def learn_judge(
+    dataset: EncodedDataset, gather: Callable[[EncodedDataset], ClaimEvidence], settings: JudgeSettings
+) -> ClaimJudge:
+    """The judge that the valid claims of a data set teach, their entities being hidden.
+
+    gather: the evidence of a data set; for the simulated one it trains vectors without the hidden entities
+    """
+    sample = hide_claims(dataset, settings.seed, settings.share, settings.new)
+    assert sample.test_truth is not None  # `hide_claims` labels its claims
+    ClaimJudge.check(sample.test_truth)  # before the training, not after it
+    features = gather(sample).features(sample.test)
+    return ClaimJudge.fit(features, sample.test[:, 1], sample.test_truth, sample.num_trained)
+
+
+@dataclass(frozen=True, repr=False)
+class FittedJudge:
+    """A judge in plain values, for the model that it learned with.
+
+    features: the names of what it looks at; centre, scale: of each; shared: the weights of all relations, the
+        constant first; own: what a relation's own weights add, by its label
+    new: the end that was new in the claims it learned from; vectors: the digest of the model's relation vectors
+    learned: how it was fitted, for people to read
+    """
+
+    features: tuple[str, ...]
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    shared: tuple[float, ...]
+    own: dict[str, tuple[float, ...]]
+    new: NewEnd
+    vectors: str
+    learned: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        size = len(self.features)
+        rows = {"centre": (self.centre, size), "scale": (self.scale, size), "shared": (self.shared, size + 1)}
+        rows |= {f"own weights of {label!r}": (row, size + 1) for label, row in self.own.items()}
+        if not 0 < size <= MOST_FEATURES:
+            raise InputError(f"a judge of {size} features, and there are 1 to {MOST_FEATURES}; {AGAIN}")
+        if len(self.own) * (size + 1) > MOST_NUMBERS:
+            problem = f"a judge with own weights for {len(self.own):,} relations is too large to be stored"
+            raise InputError(f"{problem}; give labelled claims of {MOST_NUMBERS // (size + 1):,} relations at most")
+        for name, (row, length) in rows.items():
+            if len(row) != length or not all(math.isfinite(value) for value in row):
+                raise InputError(f"{name} of a judge must be {length} finite numbers; {AGAIN}")
+        if not min(self.scale) > 0:
+            raise InputError(f"scale of a judge has {min(self.scale)}, and it must be above 0; {AGAIN}")
+        if self.new not in ENDS:
+            raise InputError(f"new end of a judge is {self.new!r} and not {', '.join(ENDS)}; {AGAIN}")
+
+    def __repr__(self) -> str:
+        claims = counted(self.learned["claims"], "claim") if "claims" in self.learned else "claims"
+        relations = counted(len(self.own), "relation")
+        return f"<ookg judge: learned from {claims} with new {self.new} ends, own weights for {relations}>"
+
+    @classmethod
+    def of(
+        cls,
+        judge: ClaimJudge,
+        relations: Vocabulary,
+        *,
+        features: tuple[str, ...],
+        new: NewEnd,
+        vectors: str,
+        learned: dict[str, Any],
+    ) -> FittedJudge:
+        """A judge that has learned; a relation that no claim was about has no weights of its own."""
+        weighed = np.flatnonzero(judge.own.any(axis=1))
+        own = dict(zip(relations.select(weighed), map(_numbers, judge.own[weighed]), strict=True))
+        return cls(
+            features, _numbers(judge.centre), _numbers(judge.scale), _numbers(judge.shared), own, new, vectors, learned
+        )
+
+    def for_model(self, relations: Vocabulary, vectors: Tensor, features: tuple[str, ...]) -> ClaimJudge:
+        """The judge by the ids of a model's relations; refused if it learned with another one, or on other evidence."""
+        if self.features != features:
+            problem = f"the judge weighs {len(self.features)} features and the evidence has {len(features)} others"
+            raise InputError(f"{problem}; {AGAIN}")
+        ids = relations.ids(list(self.own)) if self.own else np.empty(0, dtype=np.int64)
+        if self.vectors != vectors_digest(vectors) or (ids < 0).any():
+            raise InputError(f"the judge learned with another model than this one; {AGAIN} with this one")
+        own = np.zeros((len(relations), len(self.shared)))
+        if len(ids):
+            own[ids] = list(self.own.values())
+        return ClaimJudge(np.array(self.centre), np.array(self.scale), np.array(self.shared), own)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "features": list(self.features),
+            "centre": list(self.centre),
+            "scale": list(self.scale),
+            "shared": list(self.shared),
+            "own": {label: list(row) for label, row in self.own.items()},
+            "new": self.new,
+            "vectors": self.vectors,
+            "learned": self.learned,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> FittedJudge:
+        """From plain values, each checked."""
+        names, own, learned = values.get("features"), values.get("own"), values.get("learned", {})
+        vectors = values.get("vectors")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"features of a judge are {names!r} instead of names; {AGAIN}")
+        if not isinstance(own, dict) or not isinstance(learned, dict) or not isinstance(vectors, str):
+            raise InputError(f"own weights, vectors or how it learned are missing in a judge; {AGAIN}")
+        centre, scale, shared = (_row(name, values.get(name)) for name in ("centre", "scale", "shared"))
+        weights = {label: _row(f"own weights of {label!r}", row) for label, row in own.items()}
+        new: Any = values.get("new")
+        if not isinstance(new, str):
+            raise InputError(f"new end of a judge is {new!r} and not {', '.join(ENDS)}; {AGAIN}")
+        return cls(tuple(names), centre, scale, shared, weights, new, vectors, learned)  # type: ignore[arg-type]
+
+
+def vectors_digest(vectors: Tensor) -> str:
+    """The SHA-256 of a table of vectors: a judge fits those that it learned with."""
+    return hashlib.sha256(vectors.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
+def _numbers(row: FloatArray) -> tuple[float, ...]:
+    return tuple(row.tolist())
+
+
+def _row(name: str, values: Any) -> tuple[float, ...]:
+    is_fit = isinstance(values, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    if not is_fit:
+        raise InputError(f"{name} of a judge is {values!r:.60} instead of numbers; {AGAIN}")
+    return tuple(float(value) for value in values)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import ookg
+from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
+from ookg.newcomers.reducer import Correlation, Degree, Uniform
+from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.contenders import Setup
+from ookg.simulation.defaults import REDUNDANT_SHARE, NewcomerDefaults
+
+GRAPH = [(f"e{number}", "next", f"e{(number + 1) % 9}") for number in range(9)]
+CHOICE = NewcomerChoice(
+    power=2.0, refine=RefineSettings(steps=7), best="combined", ranking={"refined": RankingWeights(1, 2, 3)}
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> ookg.Model:
+    return ookg.train(GRAPH, ookg.TrainingSettings(dim=4, steps=5, batch=8, negatives=2, margin=5.0))
+
+
+def test_model_and_simulation_take_what_is_stored(model: ookg.Model) -> None:
+    chosen = model.with_choice(CHOICE)
+    assert chosen.default_weights(Correlation()) == Correlation(2.0)
+    assert chosen.default_weights(Degree()) == Degree()
+    assert chosen.refinement(True) == CHOICE.refine
+    assert chosen.ranking_weights(True, True) == RankingWeights(1, 2, 3)
+    assert chosen.combines(True)
+    assert Setup.of(chosen.checkpoint) == Setup(2.0, RefineSettings(steps=7), RankingWeights(1, 2, 3))
+
+
+def test_and_the_defaults_where_nothing_is(model: ookg.Model) -> None:
+    assert model.default_weights(Correlation()) == Correlation()
+    assert model.refinement(False) is None
+    assert model.refinement(True) == Setup.of(model.checkpoint).refine
+    assert model.ranking_weights(True, True) == RankingWeights()
+    assert model.ranking_weights(True, False) == CLOSED_FORM_WEIGHTS
+    assert Setup.of(model.checkpoint, refine=False) == Setup(Correlation().power, None, CLOSED_FORM_WEIGHTS)
+    defaults = NewcomerDefaults.of(model.checkpoint)
+    assert defaults.combines(True, lambda: REDUNDANT_SHARE)
+    assert not defaults.combines(True, lambda: REDUNDANT_SHARE / 2)
+    assert not defaults.combines(False, lambda: pytest.fail("counted in vain"))
+
+
+def test_without_training_triples_weights_are_uniform(model: ookg.Model) -> None:
+    bare = NewcomerDefaults.of(replace(model.checkpoint, graph=None))
+    assert bare.weights(Correlation()) == Uniform()
+    assert not bare.combines(True, lambda: 1.0)
