@@ -92,8 +92,9 @@ class Counts:
 
 def counts_of(graph: GrownGraph, base: GraphEvidence) -> Counts:
     """The counts of a graph; base: those of its known triples."""
-    so_far, counts = replace(graph, triples=Layers(), sides=Layers()), Counts(base)
-    for triple, number in graph.in_order():
+    so_far, counts = GrownGraph(graph.index, graph.statistics, counts_pairs=False), Counts(base)
+    given = graph.all_given
+    for triple, number in zip(map(tuple, given.triples.tolist()), given.numbers.tolist(), strict=True):
         counts = counts.plus(so_far, triple)
         so_far = so_far.plus(triple, number)
     return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ookg.models import Geometry, Projected
 from ookg.system.display import counted
@@ -11,20 +11,31 @@ from ookg.system.display import counted
 EXAMPLES = 3
 
 
-@dataclass
+@dataclass(frozen=True)
+class Some:
+    """How many there are, and the first `EXAMPLES` of them in words."""
+
+    count: int = 0
+    examples: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return ", ".join(self.examples[:EXAMPLES]) + (", ..." if self.count > EXAMPLES else "")
+
+
+@dataclass(frozen=True)
 class Findings:
-    """Labels of what was found: triples as (head, relation, tail), entities and relations.
+    """What was found of each kind.
 
     untrained_relation, between_newcomers, self_loops, without_newcomer: triples, as in `Unused`
     made_relations: new relations with a vector; lacking: new entities without one
     """
 
-    untrained_relation: list[tuple[str, str, str]] = field(default_factory=list)
-    between_newcomers: list[tuple[str, str, str]] = field(default_factory=list)
-    self_loops: list[tuple[str, str, str]] = field(default_factory=list)
-    without_newcomer: list[tuple[str, str, str]] = field(default_factory=list)
-    made_relations: list[str] = field(default_factory=list)
-    lacking: list[str] = field(default_factory=list)
+    untrained_relation: Some = Some()
+    between_newcomers: Some = Some()
+    self_loops: Some = Some()
+    without_newcomer: Some = Some()
+    made_relations: Some = Some()
+    lacking: Some = Some()
 
     def in_words(self, geometry: Geometry, *, makes_relations: bool) -> Iterator[str]:
         """A line for each kind; makes_relations: whether new relations could have got a vector."""
@@ -39,15 +50,11 @@ class Findings:
             (self.self_loops, "not used, of a new entity with itself"),
             (self.without_newcomer, "between known entities, which make no vector but state known answers"),
         ):
-            if triples:
-                yield f"{counted(len(triples), 'triple')} {text} ({_some([' '.join(one) for one in triples])})"
-        if self.made_relations:
-            made = counted(len(self.made_relations), "new relation")
-            yield f"{made} with a vector made of given triples ({_some(self.made_relations)})"
-        if self.lacking:
-            lacking = counted(len(self.lacking), "new entity", "new entities")
-            yield f"{lacking} without a usable neighbour, and so without a vector ({_some(self.lacking)})"
-
-
-def _some(examples: Sequence[str]) -> str:
-    return ", ".join(examples[:EXAMPLES]) + (", ..." if len(examples) > EXAMPLES else "")
+            if triples.count:
+                yield f"{counted(triples.count, 'triple')} {text} ({triples})"
+        if self.made_relations.count:
+            made = counted(self.made_relations.count, "new relation")
+            yield f"{made} with a vector made of given triples ({self.made_relations})"
+        if self.lacking.count:
+            lacking = counted(self.lacking.count, "new entity", "new entities")
+            yield f"{lacking} without a usable neighbour, and so without a vector ({self.lacking})"

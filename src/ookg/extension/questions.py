@@ -140,7 +140,7 @@ def _score_newcomers(state: State, asked: _Asked, point: Tensor, scores: Scores)
     """Write -D with each new entity into the scores."""
     geometry, relation = state.model.embedding.geometry, relation_vector(state, asked.relation)
     for group in state.everyone:
-        if group.entities.tolist() == [asked.entity]:
+        if len(group.entities) == 1 and group.entities[0] == asked.entity:
             continue  # nothing is its own answer
         newcomers = np.arange(len(group.entities))
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None

@@ -103,28 +103,23 @@ class Vocabulary:
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
-        labels = _text_array(labels)
-        fresh = pc.unique(labels.filter(pa.array(self.ids(labels) < 0)))
-        return GrownVocabulary(self, Layers()).extended(fresh) if len(fresh) else self
+        return GrownVocabulary(self, Layers(), Layers()).extended(labels)
 
 
 class GrownVocabulary(Vocabulary):
     """A vocabulary and labels that came later. Growing costs what is new, however large the old one is.
 
-    added: the later labels and their ids, in the order in which they came
+    added: the later labels and their ids; later: the ids and their labels
     """
 
-    def __init__(self, base: Vocabulary, added: Layers[str, int]) -> None:
-        self.base, self.added = base, added
+    def __init__(self, base: Vocabulary, added: Layers[str, int], later: Layers[int, str]) -> None:
+        self.base, self.added, self.later = base, added, later
 
     @cached_property
     def labels(self) -> Any:
         """All labels as one array; only what works on all of them needs it."""
-        return pa.concat_arrays([self.base.labels, pa.array(self._later, self.base.labels.type)])
-
-    @cached_property
-    def _later(self) -> list[str]:
-        return sorted(self.added, key=self.added.__getitem__)
+        later = [self.later[number] for number in range(len(self.base), len(self))]
+        return pa.concat_arrays([self.base.labels, pa.array(later, self.base.labels.type)])
 
     def __len__(self) -> int:
         return len(self.base) + len(self.added)
@@ -136,31 +131,38 @@ class GrownVocabulary(Vocabulary):
 
     def label(self, number: int) -> str:
         """The label of an id."""
-        later = int(number) - len(self.base)
-        return self.base.label(number) if later < 0 else self._later[later]
+        return self.base.label(number) if number < len(self.base) else self.later[int(number)]
 
     def select(self, ids: IntArray | Sequence[int]) -> list[str]:
         """The labels of many ids."""
         numbers = np.asarray(ids, np.int64)
-        found = np.empty(len(numbers), dtype=object)
         is_old = numbers < len(self.base)
+        if is_old.all():
+            return self.base.select(numbers)
+        found = np.empty(len(numbers), dtype=object)
         found[is_old] = self.base.select(numbers[is_old])
-        found[~is_old] = [self._later[number] for number in (numbers[~is_old] - len(self.base)).tolist()]
+        found[~is_old] = [self.later[number] for number in numbers[~is_old].tolist()]
         return found.tolist()
 
     def ids(self, labels: Any) -> IntArray:
         """The ids of many labels, -1 where a label is unknown."""
         labels = _text_array(labels)
         found = self.base.ids(labels)
-        for place in np.flatnonzero(found < 0).tolist():
-            found[place] = self.added.get(labels[place].as_py(), -1)
+        if self.added and (found < 0).any():
+            unknown = labels.filter(pa.array(found < 0)).to_pylist()
+            found[found < 0] = [self.added.get(label, -1) for label in unknown]
         return found
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
-        fresh = dict.fromkeys(label for label in _text_array(labels).to_pylist() if self.find(label) is None)
-        numbers = {label: len(self) + place for place, label in enumerate(fresh)}
-        return GrownVocabulary(self.base, self.added.changed(numbers)) if numbers else self
+        labels = _text_array(labels)
+        lacking = self.ids(labels) < 0
+        if not lacking.any():
+            return self if self.added else self.base
+        fresh = dict.fromkeys(labels.filter(pa.array(lacking)).to_pylist())
+        numbers = dict(zip(fresh, range(len(self), len(self) + len(fresh)), strict=True))
+        later = {number: label for label, number in numbers.items()}
+        return GrownVocabulary(self.base, self.added.changed(numbers), self.later.changed(later))
 
 
 class _Texts:

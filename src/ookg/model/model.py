@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
-from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights, standardised
+from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights
 from ookg.extension.answers import (
     Answer,
     Classification,
@@ -25,7 +25,8 @@ from ookg.extension.answers import (
 )
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
-from ookg.extension.notes import Findings
+from ookg.extension.notes import EXAMPLES, Findings, Some
+from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import Triples, TripleSource, as_triples
@@ -35,14 +36,12 @@ from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
-from ookg.scoring.queries import Queries
 from ookg.scoring.thresholds import Thresholds
 from ookg.simulation.choice import Method
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from ookg.system.display import counted
 from ookg.system.progress import Reporter
-from ookg.types import FloatArray, IntArray
+from ookg.types import IntArray
 
 __all__ = [
     "Answer",
@@ -57,7 +56,6 @@ __all__ = [
     "Verdict",
     "accuracy",
 ]
-NEWCOMERS_AT_ONCE = 1 << 16
 # A graph in which so many triples are all but stated by another link is redundant: 73 % in FB15k-Head-10, 91 % in WN11,
 # none in the film graph of the demo.
 REDUNDANT_SHARE = 0.2
@@ -331,47 +329,11 @@ class Model:
         combine: rank by the vector together with direct links and habits of relations; by default as `combines` says.
             Scores are then weighted sums instead of -D(h, r, t).
         """
-        if (head is None) == (tail is None):
-            raise InputError("give either a head or a tail; the other one is what is asked for")
-        if top < 1:
-            raise InputError(f"top {top}; ask for 1 or more answers")
-        chosen_weights = weights or self.default_weights(Correlation())
-        found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
-        combine = self.combines(refine) if combine is None else combine
-        evidence_weights = self.ranking_weights(combine, bool(refine))
-        asked, asks_tail = (head, True) if head is not None else (str(tail), False)
-        query = self._relation(relation, found)
-        entity = self._entity(asked, found)
-        scores = -self._gaps(found, entity, query, asks_tail)  # (known and new entities,)
-        evidence = None if evidence_weights is None else self.graph_evidence(found)
-        if evidence is not None and evidence_weights is not None:
-            scores = self._with_evidence(scores, evidence, evidence_weights, (entity, query, asks_tail))
-        if not new_answers:
-            scores[len(self.entities) :] = np.nan
-        if entity >= len(self.entities):
-            scores[entity] = np.nan
-
-        stated = self._stated_answers(found, entity, query, asks_tail)
-        if known_answers == "drop":
-            scores[stated] = np.nan
-        order = np.argsort(-scores, kind="stable")[: min(top, int(np.isfinite(scores).sum()))]
-        marked = np.isin(order, stated)
-        is_new = order >= len(self.entities)
-        labels = found.entities.select(order)
-        links: list[LinkReason | None] = [None] * len(order)
-        if evidence is not None:
-            links = self._link_reasons(found, evidence, (entity, query, asks_tail), order)
-        answers = [
-            Answer(label, float(scores[place]), rank, bool(known), bool(new), link)
-            for rank, (label, place, known, new, link) in enumerate(
-                zip(labels, order, marked, is_new, links, strict=True), start=1
-            )
-        ]
-        trust = None
-        if entity >= len(self.entities):
-            own = np.array([entity - len(self.entities)])
-            trust = next(iter(self.trust(found.newcomers, own, refine=bool(refine), combine=bool(combine))))
-        return Prediction(answers, self._explanation(found, entity, query), found.notes, trust)
+        question = Question(relation, head, tail)
+        options = AnswerOptions(combine, top, known_answers == "drop", new_answers)
+        extended = self.extend(given, weights=weights, limit=limit, refine=refine)
+        found = extended.predict_all([question], options)[0]
+        return replace(found, notes=extended.notes)
 
     def classify(
         self,
@@ -388,28 +350,8 @@ class Model:
         Weights are degree weights by default. A claim whose ends or relation have no vector gets no verdict.
         refine: fit the new vectors to their triples first
         """
-        chosen_weights = weights or self.default_weights(Degree())
-        found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
-        claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
-        thresholds = self.thresholds(valid, found)
-        ids = claims.encoded(found.entities, found.relations)
-        scores, limits = found.newcomers.scores(ids), thresholds.of(ids[:, 1])
-        scored = ~np.isnan(scores)
-        verdicts = [
-            Verdict(*triple, score if known else None, limit, score >= limit if known else None)
-            for triple, score, limit, known in zip(
-                claims, scores.tolist(), limits.tolist(), scored.tolist(), strict=True
-            )
-        ]
-        notes = [*found.notes, *claims.notes, *valid.notes]
-        if not scored.all():
-            missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
-            notes.append(f"{missing}: an entity or the relation has no vector")
-        asked = np.unique(ids[:, [0, 2]][ids[:, [0, 2]] >= len(self.entities)])
-        asked = asked[found.newcomers.has_vector(asked)]
-        trusts = self.trust(found.newcomers, asked - len(self.entities), refine=bool(refine))
-        trust = dict(zip(found.entities.select(asked), trusts, strict=True))
-        return Classification(verdicts, accuracy(scores, limits, claims.truth), notes, trust)
+        weights = weights or self.default_weights(Degree())
+        return self.extend(given, weights=weights, limit=limit, refine=refine).classify(claims, valid=valid)
 
     def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
         """The given triples with the new vectors fitted, if `refine` says so."""
@@ -442,104 +384,22 @@ class Model:
             raise InputError(f"relation {label!r} is new and has no vector; {remedy}")
         return number
 
-    def _entity(self, label: str, given: Given) -> int:
-        number = given.entities.find(label)
-        if number is None:
-            known = given.entities.labels.to_pylist()
-            raise unknown_name("entity", label, known, "it is in no training triple and in none of the given ones")
-        newcomer = number - len(self.entities)
-        if newcomer >= 0 and not given.newcomers.representable[newcomer]:
-            problem = f"entity {label!r} is new and has no usable neighbour"
-            raise InputError(f"{problem}; give a triple that ties it to a known entity over a trained relation")
-        return number
-
-    def _gaps(self, given: Given, entity: int, relation: int, asks_tail: bool) -> FloatArray:
-        """The distance of the query's triple with each entity, known and new, at the open end."""
-        newcomers = given.newcomers
-        embedding = newcomers.embedding
-        vector = newcomers.entity_vectors(np.array([entity]), np.array([relation]))
-        moved = embedding.relations[relation][None]
-        geometry = embedding.geometry
-        point = geometry.solve_tail(vector, moved) if asks_tail else geometry.solve_head(moved, vector)
-        known = geometry.gap_to_all(point, geometry.project(embedding.entities, moved))[0]
-        gaps = [known]
-        for start in range(0, newcomers.support.num_newcomers, NEWCOMERS_AT_ONCE):
-            others = np.arange(start, min(start + NEWCOMERS_AT_ONCE, newcomers.support.num_newcomers))
-            vectors = newcomers.vectors(others, np.full(len(others), relation))
-            gaps.append(geometry.gap(point, geometry.project(vectors, moved)))
-        return torch.cat(gaps).double().cpu().numpy()
-
-    def _link_reasons(
-        self, given: Given, evidence: GraphEvidence, asked: tuple[int, int, bool], answers: IntArray
-    ) -> list[LinkReason | None]:
-        """The direct link that speaks most for each answer to one query."""
-        entity, relation, asks_tail = asked
-        size = evidence.links.rules.num_relations
-        links, confidence = evidence.links.best_links(entity, relation + (0 if asks_tail else size), answers)
-        return [
-            None
-            if link < 0
-            else LinkReason(given.relations.label(link % size), "out" if link < size else "in", float(sure))
-            for link, sure in zip(links.tolist(), confidence, strict=True)
-        ]
-
-    def _with_evidence(
-        self, scores: FloatArray, evidence: GraphEvidence, weights: RankingWeights, asked: tuple[int, int, bool]
-    ) -> FloatArray:
-        """-D of all entities as answers to one query, joined with what the graph says."""
-        entity, relation, asks_tail = asked
-        query = Queries(np.array([entity]), np.array([relation]), np.array([-1]), np.array([asks_tail]))
-        position = standardised(torch.from_numpy(scores)[None], len(self.entities))[0]
-        added = evidence.of_answers(query, len(scores), weights, "cpu")[0]
-        return (weights.vector * position + added).numpy()
-
-    def _stated_answers(self, given: Given, entity: int, relation: int, asks_tail: bool) -> IntArray:
-        """The answers that training and given triples state."""
-        near, far = (0, 2) if asks_tail else (2, 0)
-        found = [
-            triples[(triples[:, near] == entity) & (triples[:, 1] == relation), far]
-            for triples in (self.checkpoint.triples, given.triples)
-        ]
-        return np.unique(np.concatenate(found))
-
-    def _explanation(self, given: Given, entity: int, relation: int) -> list[Reason]:
-        newcomer, query = np.array([entity - len(self.entities)]), np.array([relation])
-        if newcomer[0] < 0:
-            return []
-        newcomers, together = given.newcomers, given.newcomers.together
-        if newcomers.refined is not None and newcomers.weights.needs_query:
-            newcomers = replace(newcomers, weights=Uniform())  # what the fit started from
-        support = newcomers.support
-        parts = [(support, support.neighbor, newcomers.row_weights(newcomer, query))]
-        if together is not None:
-            others = len(self.entities) + together.ties.members[together.peers.neighbor]
-            parts.append((together.peers, others, newcomers.peer_weights(newcomer, query)))
-        reasons = []
-        for part, neighbor, weights in parts:
-            rows, _ = part.rows_of(newcomer)
-            reasons += [
-                Reason(
-                    given.entities.label(neighbor[row]),
-                    given.relations.label(part.relation[row]),
-                    "out" if part.is_head[row] else "in",
-                    float(weight),
-                )
-                for row, weight in zip(rows, weights, strict=True)
-            ]
-        return sorted(reasons, key=lambda reason: -reason.weight)
-
 
 def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
     """What the given triples have that makes no vector, and relations that they give one, in words."""
     unused, together = found.unused, found.together
     made = np.empty(0, dtype=np.int64) if together is None else np.flatnonzero(together.made)
+    relation_ids = made + len(relations) - (0 if together is None else len(together.made))
+    lacking = np.flatnonzero(~found.representable) + found.embedding.num_entities
     findings = Findings(
-        list(triples.select(unused.untrained_relation)),
-        list(triples.select(unused.between_newcomers)),
-        list(triples.select(unused.self_loops)),
-        list(triples.select(unused.without_newcomer)),
-        made_relations=relations.select(made + len(relations) - (0 if together is None else len(together.made))),
-        lacking=entities.select(np.flatnonzero(~found.representable) + found.embedding.num_entities),
+        **{kind: _triples_in_words(triples, rows) for kind, rows in vars(unused).items()},
+        made_relations=Some(len(relation_ids), relations.select(relation_ids[:EXAMPLES])),
+        lacking=Some(len(lacking), entities.select(lacking[:EXAMPLES])),
     )
     makes_relations = together is not None and together.ties.num_new_relations > 0
     return [*triples.notes, *findings.in_words(found.embedding.geometry, makes_relations=makes_relations)]
+
+
+def _triples_in_words(triples: Triples, rows: IntArray) -> Some:
+    """How many triples these are, and the first of them."""
+    return Some(len(rows), [" ".join(triple) for triple in triples.select(rows[:EXAMPLES])])
