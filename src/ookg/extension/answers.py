@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 from torch import Tensor
@@ -74,16 +74,49 @@ class Reason:
     weight: float
 
 
+class Reasons(Sequence[Reason]):
+    """Reasons that are looked up when they are first read. Equal to a list of the same, and pickled as one."""
+
+    def __init__(self, find: Callable[[], list[Reason]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _reasons(self) -> list[Reason]:
+        return self._find()
+
+    def __len__(self) -> int:
+        return len(self._reasons)
+
+    @overload
+    def __getitem__(self, place: int) -> Reason: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Reason]: ...
+    def __getitem__(self, place: int | slice) -> Reason | list[Reason]:
+        return self._reasons[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reasons | list) and self._reasons == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._reasons)
+
+    def __reduce__(self) -> tuple[type[list[Reason]], tuple[list[Reason]]]:
+        return list, (self._reasons,)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
 
-    explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from
+    explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from; it is
+        looked up when it is first read
     trust: how far to trust a new entity's vector; None for a known one
     """
 
     answers: list[Answer]
-    explanation: list[Reason]
+    explanation: Sequence[Reason]
     notes: list[str]
     trust: Trust | None = None
 

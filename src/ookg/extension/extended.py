@@ -96,8 +96,9 @@ class ExtendedModel:
             entities = state.entities.extended(rows.entities.labels)
             relations = state.relations.extended(rows.relations.labels)
             ids = rows.encoded(entities, relations)
-            fresh = ids[np.sort(np.unique(row_keys(ids), return_index=True)[1])]
-            fresh = fresh[~state.graph.has(fresh)]
+            if len(ids) > 1:
+                ids = ids[np.sort(np.unique(row_keys(ids), return_index=True)[1])]
+            fresh = ids[~state.graph.has(ids)]
             self._state = with_triples(replace(state, entities=entities, relations=relations), fresh)
             self._read += rows.notes
         return len(fresh)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights
-from ookg.extension.answers import Answer, LinkReason, Prediction
+from ookg.extension.answers import Answer, LinkReason, Prediction, Reasons
 from ookg.extension.counts import Counts
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.reasons import explanation, trust_in
@@ -109,8 +110,9 @@ def _distance_scores(state: State, asked: Sequence[_Asked]) -> list[Scores]:
     points = [_point(state, one) for one in asked]
     found = []
     for one, point, gaps in zip(asked, points, _known_gaps(state, asked, points), strict=True):
-        scores = np.full(len(state.entities), -np.inf, dtype=np.float32)
+        scores = np.empty(len(state.entities), dtype=np.float32)
         np.negative(gaps, out=scores[: len(gaps)])
+        scores[len(gaps) :] = -np.inf
         _score_newcomers(state, one, point, scores)
         found.append(scores)
     return found
@@ -164,18 +166,19 @@ def _prediction(
     if options.drop_known:
         scores[stated] = -np.inf
     best = best_places(scores, options.top)
-    is_stated = np.isin(best, stated)
+    known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     links: list[LinkReason | None] = [None] * len(best)
     if weights is not None:
         links = _link_reasons(state, asked, best)
+    rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), links, strict=True)
     answers = [
-        Answer(label, float(scores[place]), rank, bool(known), bool(place >= num_known), link)
-        for rank, (label, place, known, link) in enumerate(
-            zip(state.entities.select(best), best, is_stated, links, strict=True), start=1
-        )
+        Answer(label, score, rank, place in known, place >= num_known, link)
+        for rank, (place, score, label, link) in enumerate(rows, start=1)
     ]
-    trust = trust_in(state, entity, combine=weights is not None)
-    return Prediction(answers, explanation(state, entity, asked.relation), [], trust)
+    if entity < num_known:
+        return Prediction(answers, [], [], None)
+    reasons = Reasons(partial(explanation, state, entity, asked.relation))
+    return Prediction(answers, reasons, [], trust_in(state, entity, combine=weights is not None))
 
 
 def _add_evidence(state: State, asked: _Asked, scores: Scores, weights: RankingWeights) -> None:

@@ -19,6 +19,7 @@ MOST_RELATIONS = 1000
 # How many pairs of relations are held, about; up to 4,096 relations this bounds nothing.
 MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
+FEW_PAIRS = 64  # so many are looked up faster than the distinct ones among them are found
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,9 @@ class GraphStatistics:
 
     def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
         """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
-        distinct, place = np.unique(pair_keys(relation, query), return_inverse=True)
+        distinct, place = pair_keys(relation, query), None
+        if len(distinct) > FEW_PAIRS:
+            distinct, place = np.unique(distinct, return_inverse=True)
         one, other = distinct >> 32, distinct & ((1 << 32) - 1)
         size = len(distinct)
         counts = self._together(np.concatenate([distinct, pair_keys(one, one), pair_keys(other, other)]))
@@ -111,8 +114,8 @@ class GraphStatistics:
         # Where rare pairs are left out, the differences that `with_given` adds can go beyond what is possible.
         both = np.clip(both, 0, np.minimum(having, asked))
         having[having == 0], asked[asked == 0] = np.inf, np.inf  # what nothing has co-occurs with nothing
-        result: FloatArray = (both / asked + both / having)[place.ravel()]
-        return result
+        result: FloatArray = both / asked + both / having
+        return result if place is None else result[place.ravel()]
 
 
 def _sorted_pairs(cooccurrence: Any) -> tuple[IntArray, FloatArray]:

@@ -40,6 +40,9 @@ class Support:
 
     def rows_of(self, newcomers: IntArray) -> tuple[IntArray, IntArray]:
         """The rows of some newcomers one after the other, and for each row its place in `newcomers`."""
+        if len(newcomers) == 1:
+            first, last = self.offsets[newcomers[0] : newcomers[0] + 2]
+            return np.arange(first, last), np.zeros(last - first, dtype=np.int64)
         counts = self.counts[newcomers]
         place = np.repeat(np.arange(len(newcomers)), counts)
         starts = np.cumsum(counts) - counts
