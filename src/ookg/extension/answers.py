@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from torch import Tensor
 
 from ookg.simulation.trust import Trust, TrustTable
+from ookg.system.display import counted
 from ookg.types import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NewVectors:
     """Vectors of new entities.
 
@@ -35,6 +36,28 @@ class NewVectors:
     def trust(self) -> TrustTable:
         """How far to trust each vector: triples, spread of the candidates, what to expect of it."""
         return self.find_trust()
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __repr__(self) -> str:
+        vectors = counted(len(self.entities), "new entity", "new entities")
+        without = f", {len(self.without_vector):,} more without" if self.without_vector else ""
+        return f"<ookg.NewVectors of {vectors}, {self.vectors.shape[1]} numbers each{without}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the trust itself, in place of how to find it."""
+        return vars(self) | {"trust": self.trust, "find_trust": _Kept(self.trust)}
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A trust that was found before."""
+
+    trust: TrustTable
+
+    def __call__(self) -> TrustTable:
+        return self.trust
 
 
 @dataclass(frozen=True)
@@ -120,6 +143,17 @@ class Prediction:
     notes: list[str]
     trust: Trust | None = None
 
+    def __str__(self) -> str:
+        lines = [f"{one.rank:>3} {one.score:>9.3f}  {one.entity}{_marks(one)}" for one in self.answers]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)] or ["no answers"])
+
+
+def _marks(answer: Answer) -> str:
+    marks = [word for word, holds in (("known", answer.is_known), ("new", answer.is_new)) if holds]
+    if answer.link is not None:
+        marks.append(f"{answer.link.relation} {answer.link.direction}, {answer.link.confidence:.2f}")
+    return f"  ({'; '.join(marks)})" if marks else ""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -131,6 +165,11 @@ class Verdict:
     score: float | None
     threshold: float
     verdict: bool | None
+
+    def __str__(self) -> str:
+        word = {True: "true", False: "false", None: "no verdict"}[self.verdict]
+        score = "" if self.score is None else f" ({self.score:.3f} against {self.threshold:.3f})"
+        return f"{self.head} {self.relation} {self.tail}: {word}{score}"
 
 
 @dataclass(frozen=True)
@@ -144,6 +183,12 @@ class Classification:
     accuracy: float | None
     notes: list[str]
     trust: dict[str, Trust]
+
+    def __str__(self) -> str:
+        lines = [str(claim) for claim in self.claims]
+        if self.accuracy is not None:
+            lines.append(f"{self.accuracy:.1f} % right")
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)] or ["no claims"])
 
 
 def accuracy(

@@ -140,10 +140,11 @@ def _known_gaps(state: State, asked: Sequence[_Asked], points: Sequence[Tensor])
 
 def _score_newcomers(state: State, asked: _Asked, point: Tensor, scores: Scores) -> None:
     """Write -D with each new entity into the scores."""
-    geometry, relation = state.model.embedding.geometry, relation_vector(state, asked.relation)
+    geometry = state.model.embedding.geometry
     for group in state.everyone:
         if len(group.entities) == 1 and group.entities[0] == asked.entity:
             continue  # nothing is its own answer
+        relation = relation_vector(state, asked.relation)
         newcomers = np.arange(len(group.entities))
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)

@@ -216,11 +216,12 @@ class GrownGraph:
         size, wanted = self.index.num_relations, link_code(relation, is_head=asks_tail)
         link = relation if asks_tail else size + relation
         known = self.index.answers(entity, link).astype(np.int64) if relation < size else np.empty(0, dtype=np.int64)
-        if not len(self.batch) and entity not in self.sides:
-            return known
-        sides = self.given_sides(entity)
-        given = sides[sides[:, 0] == wanted, 1]
-        return np.union1d(known, given) if len(given) else known
+        if not len(self.batch):
+            given = [other for code, other in self.sides.get(entity, ()) if code == wanted]
+        else:
+            sides = self.given_sides(entity)
+            given = sides[sides[:, 0] == wanted, 1].tolist()
+        return np.unique(np.concatenate([known, np.array(given, dtype=np.int64)])) if given else known
 
 
 def row_keys(triples: IntArray) -> IntArray:

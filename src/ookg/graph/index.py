@@ -63,5 +63,7 @@ class GraphIndex:
     def answers(self, entity: int, link: int) -> Numbers:
         """The entities that an entity is linked to by a directed relation, ascending."""
         rows = self.rows(entity)
-        first, last = np.searchsorted(self.link[rows], [link, link + 1])
+        if rows.start == rows.stop:
+            return self.other[:0]
+        first, last = self.link[rows].searchsorted([link, link + 1])
         return self.other[rows.start + first : rows.start + last]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ MOST_RELATIONS = 1000
 # How many pairs of relations are held, about; up to 4,096 relations this bounds nothing.
 MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
-FEW_PAIRS = 64  # so many are looked up faster than the distinct ones among them are found
+FEW_PAIRS = 64  # correlations asked for at once, up to which those that were asked for before are remembered
+MOST_SEEN = 1 << 16  # so many
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,27 @@ class GraphStatistics:
 
     def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
         """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
-        distinct, place = pair_keys(relation, query), None
-        if len(distinct) > FEW_PAIRS:
-            distinct, place = np.unique(distinct, return_inverse=True)
+        if len(relation) > FEW_PAIRS:
+            distinct, place = np.unique(pair_keys(relation, query), return_inverse=True)
+            found: FloatArray = self._correlation(distinct)[place.ravel()]
+            return found
+        # A question asks for a few, and the next one often for the same.
+        pairs, seen = pair_keys(relation, query), self._correlations_seen
+        values = [seen.get(pair) for pair in pairs.tolist()]
+        if None not in values:
+            return np.array(values, dtype=np.float64)
+        found = self._correlation(pairs)
+        if len(seen) > MOST_SEEN:
+            seen.clear()
+        seen.update(zip(pairs.tolist(), found.tolist(), strict=True))
+        return found
+
+    @cached_property
+    def _correlations_seen(self) -> dict[int, float]:
+        return {}
+
+    def _correlation(self, distinct: IntArray) -> FloatArray:
+        """The same for pairs, given by `pair_keys`."""
         one, other = distinct >> 32, distinct & ((1 << 32) - 1)
         size = len(distinct)
         counts = self._together(np.concatenate([distinct, pair_keys(one, one), pair_keys(other, other)]))
@@ -115,7 +135,7 @@ class GraphStatistics:
         both = np.clip(both, 0, np.minimum(having, asked))
         having[having == 0], asked[asked == 0] = np.inf, np.inf  # what nothing has co-occurs with nothing
         result: FloatArray = both / asked + both / having
-        return result if place is None else result[place.ravel()]
+        return result
 
 
 def _sorted_pairs(cooccurrence: Any) -> tuple[IntArray, FloatArray]:
