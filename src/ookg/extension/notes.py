@@ -11,31 +11,20 @@ from ookg.system.display import counted
 EXAMPLES = 3
 
 
-@dataclass(frozen=True)
-class Some:
-    """How many there are, and the first `EXAMPLES` of them in words."""
-
-    count: int = 0
-    examples: Sequence[str] = ()
-
-    def __str__(self) -> str:
-        return ", ".join(self.examples[:EXAMPLES]) + (", ..." if self.count > EXAMPLES else "")
-
-
-@dataclass(frozen=True)
+@dataclass
 class Findings:
-    """What was found of each kind.
+    """Labels of what was found: triples as (head, relation, tail), entities and relations.
 
     untrained_relation, between_newcomers, self_loops, without_newcomer: triples, as in `Unused`
     made_relations: new relations with a vector; lacking: new entities without one
     """
 
-    untrained_relation: Some = Some()
-    between_newcomers: Some = Some()
-    self_loops: Some = Some()
-    without_newcomer: Some = Some()
-    made_relations: Some = Some()
-    lacking: Some = Some()
+    untrained_relation: Sequence[tuple[str, str, str]] = ()
+    between_newcomers: Sequence[tuple[str, str, str]] = ()
+    self_loops: Sequence[tuple[str, str, str]] = ()
+    without_newcomer: Sequence[tuple[str, str, str]] = ()
+    made_relations: Sequence[str] = ()
+    lacking: Sequence[str] = ()
 
     def in_words(self, geometry: Geometry, *, makes_relations: bool) -> Iterator[str]:
         """A line for each kind; makes_relations: whether new relations could have got a vector."""
@@ -50,11 +39,16 @@ class Findings:
             (self.self_loops, "not used, of a new entity with itself"),
             (self.without_newcomer, "between known entities, which make no vector but state known answers"),
         ):
-            if triples.count:
-                yield f"{counted(triples.count, 'triple')} {text} ({triples})"
-        if self.made_relations.count:
-            made = counted(self.made_relations.count, "new relation")
-            yield f"{made} with a vector made of given triples ({self.made_relations})"
-        if self.lacking.count:
-            lacking = counted(self.lacking.count, "new entity", "new entities")
-            yield f"{lacking} without a usable neighbour, and so without a vector ({self.lacking})"
+            if triples:
+                yield f"{counted(len(triples), 'triple')} {text} ({_some(triples)})"
+        if self.made_relations:
+            made = counted(len(self.made_relations), "new relation")
+            yield f"{made} with a vector made of given triples ({_some(self.made_relations)})"
+        if self.lacking:
+            lacking = counted(len(self.lacking), "new entity", "new entities")
+            yield f"{lacking} without a usable neighbour, and so without a vector ({_some(self.lacking)})"
+
+
+def _some(examples: Sequence[str] | Sequence[tuple[str, str, str]]) -> str:
+    first = [one if isinstance(one, str) else " ".join(one) for one in examples[:EXAMPLES]]
+    return ", ".join(first) + (", ..." if len(examples) > EXAMPLES else "")

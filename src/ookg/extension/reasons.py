@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 
 from ookg.extension.answers import Reason
 from ookg.extension.groups import as_tuples
-from ookg.extension.notes import EXAMPLES, Findings, Some
+from ookg.extension.notes import Findings
 from ookg.extension.state import State
 from ookg.graph.grown import Batch
 from ookg.newcomers.reducer import Uniform
@@ -80,16 +82,28 @@ def notes(state: State) -> list[str]:
         without = group.present[group.newcomers.counts[group.present] == 0]
         lacking += zip(group.came[without].tolist(), group.entities[without].tolist(), strict=True)
     findings = Findings(
-        **{kind: _triples_in_words(state, found) for kind, found in unused.items()},
-        made_relations=Some(len(made), state.relations.select([number for _, number in sorted(made)[:EXAMPLES]])),
-        lacking=Some(len(lacking), state.entities.select([number for _, number in sorted(lacking)[:EXAMPLES]])),
+        **{kind: _Labelled(state, found) for kind, found in unused.items()},
+        made_relations=state.relations.select([number for _, number in sorted(made)]),
+        lacking=state.entities.select([number for _, number in sorted(lacking)]),
     )
     return list(findings.in_words(state.model.embedding.geometry, makes_relations=True))
 
 
-def _triples_in_words(state: State, batches: list[Batch]) -> Some:
-    """How many triples these are, and the first of them."""
-    numbers = np.concatenate([batch.numbers for batch in batches])
-    triples = np.concatenate([batch.triples for batch in batches])
-    first = np.argsort(numbers)[:EXAMPLES]
-    return Some(len(numbers), [" ".join(state.labels(triple)) for triple in as_tuples(triples[first])])
+class _Labelled(Sequence[tuple[str, str, str]]):
+    """Given triples in the order in which they came; labels are made for those that are read."""
+
+    def __init__(self, state: State, batches: list[Batch]) -> None:
+        self.state, numbers = state, np.concatenate([batch.numbers for batch in batches])
+        self.triples = np.concatenate([batch.triples for batch in batches])[np.argsort(numbers)]
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[str, str, str]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[str, str, str]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[str, str, str] | list[tuple[str, str, str]]:
+        if isinstance(place, slice):
+            return [self.state.labels(triple) for triple in as_tuples(self.triples[place])]
+        return self[place : place + 1 or None][0]

@@ -25,7 +25,7 @@ from ookg.extension.answers import (
 )
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
-from ookg.extension.notes import EXAMPLES, Findings, Some
+from ookg.extension.notes import Findings
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
@@ -389,17 +389,13 @@ def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: 
     """What the given triples have that makes no vector, and relations that they give one, in words."""
     unused, together = found.unused, found.together
     made = np.empty(0, dtype=np.int64) if together is None else np.flatnonzero(together.made)
-    relation_ids = made + len(relations) - (0 if together is None else len(together.made))
-    lacking = np.flatnonzero(~found.representable) + found.embedding.num_entities
     findings = Findings(
-        **{kind: _triples_in_words(triples, rows) for kind, rows in vars(unused).items()},
-        made_relations=Some(len(relation_ids), relations.select(relation_ids[:EXAMPLES])),
-        lacking=Some(len(lacking), entities.select(lacking[:EXAMPLES])),
+        list(triples.select(unused.untrained_relation)),
+        list(triples.select(unused.between_newcomers)),
+        list(triples.select(unused.self_loops)),
+        list(triples.select(unused.without_newcomer)),
+        made_relations=relations.select(made + len(relations) - (0 if together is None else len(together.made))),
+        lacking=entities.select(np.flatnonzero(~found.representable) + found.embedding.num_entities),
     )
     makes_relations = together is not None and together.ties.num_new_relations > 0
     return [*triples.notes, *findings.in_words(found.embedding.geometry, makes_relations=makes_relations)]
-
-
-def _triples_in_words(triples: Triples, rows: IntArray) -> Some:
-    """How many triples these are, and the first of them."""
-    return Some(len(rows), [" ".join(triple) for triple in triples.select(rows[:EXAMPLES])])
