@@ -106,12 +106,12 @@ def test_answers_are_weighted_sums(world: World, geometries: tuple[Geometry, ...
         ((part - part.mean(1, True)) / part.std(1, correction=0, keepdim=True) for part in parts), start=0 * parts[0]
     )
     expected = WEIGHTS.vector * mean / len(parts)
-    expected += WEIGHTS.links * world.evidence.links.of_answers(queries, KNOWN, "cpu")
-    expected += WEIGHTS.habits * world.evidence.habits.of_answers(queries, KNOWN, "cpu")
+    expected += WEIGHTS.links * world.evidence["links"].of_answers(queries, KNOWN, "cpu")
+    expected += WEIGHTS.habits * world.evidence["habits"].of_answers(queries, KNOWN, "cpu")
     found = CombinedScorer(scorers, world.evidence, WEIGHTS).answer_scores(queries)
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
     only = CombinedScorer(scorers, world.evidence, RankingWeights(0.0, 1.0, 0.0)).answer_scores(queries)
-    torch.testing.assert_close(only, world.evidence.links.of_answers(queries, KNOWN, "cpu"))
+    torch.testing.assert_close(only, world.evidence["links"].of_answers(queries, KNOWN, "cpu"))
     assert only.max() > 0
 
 
@@ -180,11 +180,11 @@ def test_standing_among_the_known_entities(world: World, asks_tail: bool, monkey
 def test_evidence_is_counted_on_known_and_given_triples(world: World) -> None:
     claims = world.given[:1]
     without = GraphEvidence.count(world.known, world.given[:0], RELATIONS)
-    assert world.evidence.habits.of_claims(claims)[0, 0] == pytest.approx(np.log(2))
-    assert without.habits.of_claims(claims)[0, 0] == 0
+    assert world.evidence["habits"].of_claims(claims)[0, 0] == pytest.approx(np.log(2))
+    assert without["habits"].of_claims(claims)[0, 0] == 0
     asked = np.array([[KNOWN, 1, 1]])  # (new, 0, 1) links them
-    assert world.evidence.links.of_claims(asked)[0] > 0
-    assert without.links.of_claims(asked)[0] == 0
+    assert world.evidence["links"].of_claims(asked)[0, 0] > 0
+    assert without["links"].of_claims(asked)[0, 0] == 0
 
 
 def test_nothing_to_combine(world: World) -> None:
@@ -195,11 +195,15 @@ def test_nothing_to_combine(world: World) -> None:
 def test_weights_as_plain_values() -> None:
     assert RankingWeights.from_dict(WEIGHTS.to_dict()) == WEIGHTS
     assert RankingWeights.from_dict({"links": 2}) == RankingWeights(links=2.0)
-    with pytest.raises(InputError, match="unknown weight 'paths'; the weights are vector, links, habits"):
-        RankingWeights.from_dict({"paths": 1.0})
+    assert RankingWeights.from_dict({"vector": 1.0, "links": 2.0, "habits": 3.0}) == RankingWeights(1.0, 2.0, 3.0)
+    with pytest.raises(InputError, match="unknown weight 'company'; the weights are vector, links, habits, paths"):
+        RankingWeights.from_dict({"company": 1.0})
 
 
-@pytest.mark.parametrize("wrong", [{"vector": np.nan}, {"habits": np.inf}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"vector": np.nan}, {"habits": np.inf}, {"paths": -np.inf}, {"links": "2"}, {"links": True}, {"links": 10**400}],
+)
 def test_weights_that_are_no_numbers(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="must be a finite number"):
         RankingWeights(**wrong)

@@ -28,21 +28,23 @@ def test_given_triples_are_added_as_if_all_were_counted_together() -> None:
     )
     alone = GraphEvidence.count(known, known[:0], RELATIONS)
     for added in (given, between_known, given[:0]):
-        found, wanted = alone.with_given(added, KNOWN), GraphEvidence.count(known, added, RELATIONS)
-        answers = [evidence.of_answers(queries, KNOWN, weights, "cpu").numpy() for evidence in (found, wanted)]
-        np.testing.assert_allclose(answers[0], answers[1])
+        found, wanted = alone.with_given(added, RELATIONS), GraphEvidence.count(known, added, RELATIONS)
+        for name, _ in weights.of_sources():
+            answers = [evidence[name].of_answers(queries, KNOWN, "cpu").numpy() for evidence in (found, wanted)]
+            np.testing.assert_allclose(answers[0], answers[1])
+            assert answers[0].max() > 0
         claims = random_triples(3, KNOWN + NEW, 50)
-        np.testing.assert_allclose(found.links.of_claims(claims), wanted.links.of_claims(claims))
-        np.testing.assert_allclose(found.habits.of_claims(claims), wanted.habits.of_claims(claims))
+        np.testing.assert_allclose(found["links"].of_claims(claims), wanted["links"].of_claims(claims))
+        np.testing.assert_allclose(found["habits"].of_claims(claims), wanted["habits"].of_claims(claims))
 
 
 def test_one_query_is_looked_up_as_many_are() -> None:
     triples = random_triples(4, KNOWN, 100)
     evidence = GraphEvidence.count(triples, triples[:0], RELATIONS)
     everyone = Queries(np.arange(KNOWN), np.arange(KNOWN) % RELATIONS, np.zeros(KNOWN, int), np.ones(KNOWN, bool))
-    together = evidence.links.of_answers(everyone, KNOWN, "cpu")
+    together = evidence["links"].of_answers(everyone, KNOWN, "cpu")
     for row in range(KNOWN):
-        alone = evidence.links.of_answers(everyone.select(np.array([row])), KNOWN, "cpu")
+        alone = evidence["links"].of_answers(everyone.select(np.array([row])), KNOWN, "cpu")
         assert alone[0].tolist() == together[row].tolist()
 
 
@@ -50,8 +52,8 @@ def test_claims_over_unknown_relations_have_no_evidence() -> None:
     triples = random_triples(5, KNOWN, 60)
     evidence = GraphEvidence.count(triples, triples[:0], RELATIONS)
     claims = np.array([[0, RELATIONS, 1], [0, 2 * RELATIONS + 3, 1], [0, -1, 1], [-1, 0, 1]])
-    assert evidence.links.of_claims(claims).tolist() == [0.0] * 4
-    assert evidence.habits.of_claims(claims).tolist() == [[0.0, 0.0]] * 4
+    assert evidence["links"].of_claims(claims).tolist() == [[0.0]] * 4
+    assert evidence["habits"].of_claims(claims).tolist() == [[0.0, 0.0]] * 4
 
 
 def test_labelled_training_triples_are_not_given_when_they_are_asked() -> None:

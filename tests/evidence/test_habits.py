@@ -7,11 +7,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ookg.evidence.habits import Habits
+from ookg.evidence.combined import GraphEvidence
+from ookg.evidence.source import Asked, Source
 from ookg.scoring.queries import Queries
 from ookg.types import IntArray
 
 ENTITIES, RELATIONS = 8, 3
+NOTHING = np.empty((0, 3), dtype=np.int64)
+
+
+def habits_of(triples: IntArray, num_relations: int = RELATIONS) -> Source:
+    return GraphEvidence.count(triples, NOTHING, num_relations)["habits"]
 
 
 def random_triples(seed: int, size: int = 60) -> IntArray:
@@ -28,13 +34,13 @@ def test_claims_by_counting(seed: int) -> None:
     tails = Counter((relation, tail) for _, relation, tail in triples.tolist())
     claims = np.stack(np.meshgrid(np.arange(ENTITIES), np.arange(RELATIONS), np.arange(ENTITIES)), -1).reshape(-1, 3)
     expected = [[np.log1p(heads[r, h]), np.log1p(tails[r, t])] for h, r, t in claims.tolist()]
-    np.testing.assert_allclose(Habits.count(triples, RELATIONS).of_claims(claims), expected)
+    np.testing.assert_allclose(habits_of(triples).of_claims(claims), expected)
 
 
 @pytest.mark.parametrize("num_known", [ENTITIES, ENTITIES - 3])
 def test_answers_and_claims_agree(num_known: int) -> None:
     rng = np.random.default_rng(5)
-    habits = Habits.count(random_triples(4), RELATIONS)
+    habits = habits_of(random_triples(4))
     asks_tail = rng.random(20) < 0.5
     relation = rng.integers(0, RELATIONS, 20)
     queries = Queries(rng.integers(0, ENTITIES, 20), relation, np.full(20, -1), asks_tail)
@@ -49,19 +55,26 @@ def test_answers_and_claims_agree(num_known: int) -> None:
 
 
 def test_each_occurrence_counts_and_an_end_is_not_the_other() -> None:
-    habits = Habits.count(np.array([[0, 0, 1], [0, 0, 1], [0, 0, 2], [1, 1, 0]]), 2)
+    habits = habits_of(np.array([[0, 0, 1], [0, 0, 1], [0, 0, 2], [1, 1, 0]]), 2)
     found = np.expm1(habits.of_claims(np.array([[0, 0, 1], [1, 0, 0], [0, 0, 2], [1, 1, 0]])))
     np.testing.assert_allclose(found, [[3, 2], [0, 0], [3, 1], [1, 1]])
 
 
 def test_habits_of_nothing() -> None:
-    nothing = np.empty((0, 3), dtype=np.int64)
-    for triples in (nothing, np.array([[0, -1, 1], [0, RELATIONS, 1]])):
-        habits = Habits.count(triples, RELATIONS)
+    for triples in (NOTHING, np.array([[0, -1, 1], [0, RELATIONS, 1]])):
+        habits = habits_of(triples)
         queries = Queries(np.array([0]), np.array([1]), np.array([-1]), np.array([True]))
         assert habits.of_claims(np.array([[0, 1, 2]])).tolist() == [[0, 0]]
         assert habits.of_answers(queries, 4, "cpu").tolist() == [[0, 0, 0, 0]]
-    habits = Habits.count(random_triples(0), RELATIONS)
+    habits = habits_of(random_triples(0))
     empty = np.empty(0, dtype=np.int64)
-    assert habits.of_claims(nothing).shape == (0, 2)
+    assert habits.of_claims(NOTHING).shape == (0, 2)
     assert habits.of_answers(Queries(empty, empty, empty, empty.astype(np.bool_)), 4, "cpu").shape == (0, 4)
+
+
+def test_counts_beyond_the_table_of_logarithms() -> None:
+    many = np.tile([[0, 0, 1]], (5000, 1))
+    habits = habits_of(np.concatenate([many, [[0, 0, 2]]]))
+    said = habits.of_question(Asked(7, 0, True))
+    assert said.entities.tolist() == [1, 2]
+    assert said.values.tolist() == [np.log1p(5000), np.log1p(1)]

@@ -6,18 +6,27 @@ import numpy as np
 import pytest
 
 from ookg.evidence import paths
+from ookg.evidence.combined import GraphEvidence
 from ookg.evidence.paths import LONG_PATH_SCALE, Paths
+from ookg.evidence.source import Asked
 from ookg.types import FloatArray, IntArray
 
-ENTITIES = 12
+ENTITIES, RELATIONS = 12, 3
+NOTHING = np.empty((0, 3), dtype=np.int64)
+
+
+def paths_of(triples: IntArray) -> Paths:
+    found = GraphEvidence.count(triples, NOTHING, RELATIONS)["paths"]
+    assert isinstance(found, Paths)
+    return found
 
 
 def random_triples(seed: int) -> IntArray:
     """Sparse, with duplicates, both directions and a self-loop; the last entity is alone."""
     rng = np.random.default_rng(seed)
-    found = np.stack([rng.integers(0, high, 14) for high in (ENTITIES - 1, 3, ENTITIES - 1)], axis=1)
+    found = np.stack([rng.integers(0, high, 14) for high in (ENTITIES - 1, RELATIONS, ENTITIES - 1)], axis=1)
     found[0, 2] = found[0, 0]
-    return np.concatenate([found, found[:3], found[3:5, ::-1]])
+    return np.concatenate([found, found[:3], found[3:5, ::-1] % [ENTITIES, RELATIONS, ENTITIES]])
 
 
 def dense_features(triples: IntArray, claims: IntArray) -> FloatArray:
@@ -42,23 +51,48 @@ def all_claims() -> IntArray:
 def test_features_are_matrix_powers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     triples, claims = random_triples(seed), all_claims()
     expected = dense_features(triples, claims)
-    found = Paths.count(triples, ENTITIES).of_claims(claims)
-    assert found.shape == (len(claims), len(Paths.NAMES))
+    found = paths_of(triples).of_claims(claims)
+    assert found.shape == (len(claims), len(Paths.features))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
     assert {0.0, 1.0} == set(found[:, 3].tolist())
     monkeypatch.setattr(paths, "REACHED_AT_ONCE", 5)
-    np.testing.assert_allclose(Paths.count(triples, ENTITIES).of_claims(claims), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(paths_of(triples).of_claims(claims), expected, rtol=1e-12, atol=1e-15)
 
 
 def test_a_chain_by_hand() -> None:
     chain = np.array([[0, 0, 1], [2, 1, 1], [2, 0, 3]])  # 0 - 1 - 2 - 3, and 4 alone
-    found = Paths.count(chain, 5).of_claims(np.array([[0, 0, 2], [0, 0, 3], [0, 0, 4]]))
+    found = paths_of(chain).of_claims(np.array([[0, 0, 2], [0, 0, 3], [0, 0, 4]]))
     apart = [np.log(2), 0.5, 0, 0, np.log(2), np.log(3)]  # one neighbour in common, which leads to two
     by_three = [0, 0, np.log1p(LONG_PATH_SCALE / 4), 1, np.log(2), np.log(2)]
     np.testing.assert_allclose(found, [apart, by_three, [0, 0, 0, 0, np.log(2), 0]])
 
 
 def test_paths_of_nothing() -> None:
-    nothing = np.empty((0, 3), dtype=np.int64)
-    assert Paths.count(nothing, 3).of_claims(np.array([[0, 0, 1], [2, 0, 2]])).tolist() == [[0.0] * 6] * 2
-    assert Paths.count(random_triples(0), ENTITIES).of_claims(nothing).shape == (0, 6)
+    assert paths_of(NOTHING).of_claims(np.array([[0, 0, 1], [2, 0, 2]])).tolist() == [[0.0] * 6] * 2
+    assert paths_of(random_triples(0)).of_claims(NOTHING).shape == (0, 6)
+
+
+def test_answers_are_what_paths_of_two_reach() -> None:
+    chain = np.array([[0, 0, 1], [2, 1, 1], [2, 0, 3], [1, 2, 4], [0, 1, 5], [5, 0, 4]])
+    said = paths_of(chain).of_question(Asked(0, 0, True))
+    # By 1, which is joined to 0, 2 and 4, and by 5, which is joined to 0 and 4.
+    expected = {0: 1 / 3 + 1 / 2, 2: 1 / 3, 4: 1 / 3 + 1 / 2}
+    assert dict(zip(said.entities.tolist(), said.values.tolist(), strict=True)) == pytest.approx(expected)
+    assert paths_of(chain).of_question(Asked(9, 0, True)).entities.tolist() == []
+    (why,) = paths_of(chain).why(Asked(0, 0, True), np.array([4]))
+    assert why is not None
+    assert (why.link, why.other, why.strength) == (2, 5, 0.5)  # over relation 1 to 5, which has fewer others than 1
+
+
+def test_of_many_links_those_of_hubs_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = np.stack([np.full(50, 1), np.zeros(50, np.int64), np.arange(10, 60)], axis=1)
+    triples = np.concatenate([[[0, 0, 1], [0, 0, 2], [2, 0, 3]], hub])
+    assert len(paths_of(triples).of_question(Asked(0, 0, True)).entities) == 52  # 0, 3 and what the hub leads to
+    monkeypatch.setattr(paths, "MOST_WALKED", 20)
+    assert paths_of(triples).of_question(Asked(0, 0, True)).entities.tolist() == [0, 3]
+
+
+def test_ids_that_the_graph_does_not_have_are_joined_to_nothing() -> None:
+    found = paths_of(random_triples(0)).of_claims(np.array([[-1, 0, 1], [1, -1, 99], [99, 0, 100]]))
+    assert (found[:, :4] == 0).all()
+    assert found[2].tolist() == [0.0] * 6

@@ -14,6 +14,8 @@ import ookg
 from conftest import SMALL, random_triples
 from ookg.errors import InputError
 from ookg.evidence.combined import GraphEvidence, RankingWeights
+from ookg.evidence.links import Links
+from ookg.evidence.source import Asked
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.statistics import GraphStatistics
@@ -138,17 +140,19 @@ def test_counts_equal_those_of_all_triples_together(model: ookg.Model) -> None:
     one, other = (part.ravel() for part in np.meshgrid(np.arange(relations), np.arange(relations)))
     np.testing.assert_array_equal(state.graph.statistics.correlation(one, other), counted.correlation(one, other))
     evidence = GraphEvidence.count(everyone, np.empty((0, 3), dtype=np.int64), relations)
-    assert state.counts is not None
-    links = np.arange(2 * relations)
-    as_counted = np.where(links % 2 == 0, links // 2, links // 2 + relations)
-    for asked in links.tolist():
-        expected = evidence.links.rules.confidence(as_counted, np.full(len(links), as_counted[asked]))
-        np.testing.assert_allclose(state.counts.confidence(links, asked), expected, rtol=1e-15)
-        seen, times = state.counts.seen_at(asked)
-        known, counts = evidence.habits.at(asked // 2, is_tail=asked % 2 == 0)
+    assert state.evidence is not None
+    links, expected_links = state.evidence["links"], evidence["links"]
+    assert isinstance(links, Links)
+    assert isinstance(expected_links, Links)
+    codes = np.arange(2 * relations)
+    for asked in codes.tolist():
+        np.testing.assert_allclose(links.confidence(codes, asked), expected_links.confidence(codes, asked), rtol=1e-15)
+        question = Asked(0, asked // 2, asked % 2 == 0)
+        found, expected = (part["habits"].of_question(question) for part in (state.evidence, evidence))
         # A fact that training states and that is given too counts twice there.
-        assert set(known.tolist()) == set(seen.tolist())
-        assert (times >= counts).all()
+        assert set(found.entities.tolist()) == set(expected.entities.tolist())
+        times = dict(zip(found.entities.tolist(), found.values.tolist(), strict=True))
+        assert all(times[one] >= n for one, n in zip(expected.entities.tolist(), expected.values.tolist(), strict=True))
 
 
 def test_many_questions_at_once(model: ookg.Model) -> None:

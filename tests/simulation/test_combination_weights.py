@@ -134,13 +134,13 @@ def test_what_is_kept_are_columns_of_the_whole_features_without_other_right_answ
 
     with monkeypatch.context() as patch:
         patch.setattr(TranslationScorer, "answer_scores", spy)
-        found = ways._features(ways.closed, queries, rivals)
+        found = ways._features(ways.closed, queries, rivals, ("vector", "links", "habits"))
     assert sizes == [7] * 11 + [3]
     columns = torch.from_numpy(np.concatenate([queries.answer[:, None], np.tile(rivals, (len(queries), 1))], axis=1))
     whole: tuple[Any, ...] = (
         standardised(TranslationScorer(ways.closed).answer_scores(queries), KNOWN),
-        simulation.evidence.links.of_answers(queries, KNOWN, "cpu"),
-        simulation.evidence.habits.of_answers(queries, KNOWN, "cpu"),
+        simulation.evidence["links"].of_answers(queries, KNOWN, "cpu"),
+        simulation.evidence["habits"].of_answers(queries, KNOWN, "cpu"),
     )
     for kept, full in zip(found, whole, strict=True):
         assert torch.allclose(kept, full.gather(1, columns), atol=1e-6)

@@ -15,6 +15,7 @@ import torch
 import ookg
 from ookg.cli import main
 from ookg.errors import InputError, ModelFileError
+from ookg.graph.linked import all_triples
 from ookg.graph.statistics import GraphStatistics
 from ookg.model.model import Model
 from ookg.newcomers.reducer import Correlation
@@ -109,8 +110,8 @@ def test_statistics_and_evidence_have_seen_no_question(quick: Simulation, exact:
         graph = simulation.newcomers(Correlation()).graph
         counted = GraphStatistics.count(seen, len(hidden.entities), hidden.num_relations)
         assert (graph.cooccurrence.toarray() == counted.cooccurrence.toarray()).all()
-        assert not keys(simulation.evidence.links.triples) & keys(hidden.questions)
-        assert keys(simulation.evidence.links.triples) == keys(seen)
+        assert not keys(all_triples(simulation.evidence.graph)) & keys(hidden.questions)
+        assert keys(all_triples(simulation.evidence.graph)) == keys(seen)
 
 
 def test_other_questions_leave_the_vectors_as_they_are(quick: Simulation) -> None:
@@ -311,7 +312,7 @@ def test_a_stored_calibration_says_what_to_expect_of_a_newcomer(trained: Model, 
         {"best": "luck"},
         {"refine": {"margin": -3.0}},
         {"refine": 3},
-        {"ranking": {"refined": {"paths": 1.0}}},
+        {"ranking": {"refined": {"company": 1.0}}},
         {"ranking": {"other": {}}},
         {"ranking": {"refined": {"vector": None}}},
         {"calibration": {"refined": {}}},

@@ -121,9 +121,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _link_in_words(asked: str, answer: Answer, short: Callable[[str], str]) -> str:
-    """The direct link between the asked entity and an answer, and how far it speaks for it."""
+    """The link of the asked entity that speaks for an answer, and how far."""
     if answer.link is None:
         return ""
-    relation, other = short(answer.link.relation), short(answer.entity)
+    relation, other = short(answer.link.relation), short(answer.link.via or answer.entity)
     ends = (asked, relation, other) if answer.link.direction == "out" else (other, relation, asked)
     return f"{' '.join(ends)} ({answer.link.confidence:.0%})"

@@ -18,7 +18,7 @@ from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
 from ookg.evidence.combined import GraphEvidence, standard_scores
 from ookg.evidence.fitting import fit_grouped_logistic
-from ookg.evidence.paths import Paths
+from ookg.evidence.registry import SOURCES
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -33,18 +33,20 @@ OWN_SCALE = 0.5
 
 @dataclass(frozen=True)
 class ClaimEvidence:
-    """All that is looked at to judge a claim: some models' vectors and the graph of known and given triples."""
+    """All that is looked at to judge a claim: some models' vectors and the graph of known and given triples.
+
+    sources: the names of the evidence that is looked at; sorted, so that their order of registration does not matter
+    """
 
     vectors: tuple[Scorer, ...]
     graph: GraphEvidence
-    paths: Paths
+    sources: tuple[str, ...]
 
     @classmethod
     def gather(cls, vectors: Sequence[Scorer], dataset: EncodedDataset) -> ClaimEvidence:
         """The evidence of a data set's train and aux triples."""
-        train, given = dataset.train, dataset.aux
-        graph = GraphEvidence.count(train, given, dataset.num_trained)
-        return cls(tuple(vectors), graph, Paths.count(np.concatenate([train, given]), dataset.num_entities))
+        graph = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
+        return cls(tuple(vectors), graph, tuple(sorted(SOURCES)))
 
     def features(self, claims: IntArray) -> FloatArray:
         """(claims, features); NaN where a claim cannot be scored."""
@@ -54,8 +56,7 @@ class ClaimEvidence:
             for asks_tail in (True, False):
                 standing = standard_scores(scorer, claims, asks_tail=asks_tail)
                 columns += [standing.position, -np.log(standing.share_better + SMALLEST_SHARE)]
-        columns += [*self.graph.habits.of_claims(claims).T, self.graph.links.of_claims(claims)]
-        return np.concatenate([np.stack(columns, axis=1), self.paths.of_claims(claims)], axis=1)
+        return np.concatenate([np.stack(columns, axis=1), self.graph.of_claims(claims, self.sources)], axis=1)
 
 
 @dataclass(frozen=True)

@@ -1,95 +1,127 @@
-"""One score from all evidence: where the vector points, what direct links say, what the relation usually has."""
+"""One score from all evidence: where the vector points, and what the graph says beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.evidence.habits import Habits
-from ookg.evidence.links import LinkEvidence, LinkRules
+from ookg.evidence.links import Links
+from ookg.evidence.registry import SOURCES, VECTOR
+from ookg.evidence.source import Asked, Source, Why
+from ookg.evidence.weights import CLOSED_FORM_WEIGHTS, RankingWeights
+from ookg.graph.grown import MANY, GrownGraph, Triple
+from ookg.graph.index import GraphIndex
+from ookg.graph.linked import all_triples, graph_alone
 from ookg.kernels.threads import one_torch_thread
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer
 from ookg.types import BoolArray, FloatArray, IntArray
 
+__all__ = [
+    "CLOSED_FORM_WEIGHTS",
+    "CombinedScorer",
+    "GraphEvidence",
+    "RankingWeights",
+    "Standing",
+    "combined_scores",
+    "standard_scores",
+    "standardised",
+]
 
-@dataclass(frozen=True)
-class RankingWeights:
-    """What each kind of evidence counts for in the score of an answer.
 
-    vector: of -D, standardised over the known entities of the query, so that it fits any model's scale
-    links: of the confidence of the best direct link, 0 to 1; habits: of log(1 + times seen at this end of the relation)
+@dataclass(frozen=True, eq=False)
+class GraphEvidence:
+    """What known and given triples say beside the vectors: a source by its name, counted when it is first asked for.
 
-    The defaults are what a simulation in the training triples of FB15k-Head-10 came to; `ookg tune` fits them to a
-    graph.
+    It is never changed: `with_given`, `plus` and `minus` make another one.
+
+    graph: the triples that it speaks about; count_known: counts a source on the known ones among them
+    counted: the sources so far, on all
     """
 
-    vector: float = 1.73
-    links: float = 7.8
-    habits: float = 0.69
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not np.isfinite(value):
-                raise InputError(f"weight {name} is {value}; it must be a finite number")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
+    graph: GrownGraph
+    count_known: Callable[[type[Source]], Source]
+    counted: dict[str, Source] = field(default_factory=dict)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> RankingWeights:
-        """From plain values."""
-        unknown = sorted(set(values) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise InputError(f"unknown weight {unknown[0]!r}; the weights are {', '.join(cls.__dataclass_fields__)}")
-        return cls(**{name: float(value) for name, value in values.items()})
+    def count(
+        cls, known: IntArray, given: IntArray, num_relations: int, index: GraphIndex | None = None
+    ) -> GraphEvidence:
+        """Of triples, (triples, 3), known and given. Relations outside the first `num_relations` do not count.
+
+        index: of these triples, if it is there already
+        """
+        triples = _inside(np.concatenate([known, given]) if len(given) else known, num_relations)
+        graph = graph_alone(triples, num_relations, index)
+        return cls(graph, lambda kind: kind.count(triples, graph))
+
+    def with_given(self, given: IntArray, num_relations: int) -> GraphEvidence:
+        """With given triples counted in at once, the same as counting all together; as many relations count."""
+        given = _inside(given, num_relations)
+        after = graph_alone(np.concatenate([all_triples(self.graph), given]), num_relations)
+        return GraphEvidence(after, lambda kind: self[kind.name].with_given(given, after))
+
+    def beside(self, graph: GrownGraph) -> GraphEvidence:
+        """With the given triples of a graph, which come and go; known triples are those of this one."""
+        return GraphEvidence(graph, lambda kind: self[kind.name])
+
+    def plus(self, triple: Triple, after: GrownGraph) -> GraphEvidence:
+        """With one more given triple; after: the graph that has it."""
+        counted = {name: source.plus(triple, after) for name, source in list(self.counted.items())}
+        return GraphEvidence(after, self.count_known, counted)
+
+    def minus(self, triple: Triple, after: GrownGraph) -> GraphEvidence:
+        """Without a given triple; after: the graph that is without it."""
+        counted = {name: source.minus(triple, after) for name, source in list(self.counted.items())}
+        return GraphEvidence(after, self.count_known, counted)
+
+    def __getitem__(self, name: str) -> Source:
+        """A source."""
+        if name not in self.counted:  # two threads may both count it, and count the same
+            self.counted[name] = _with_each_given(self.count_known(SOURCES[name]), self.graph)
+        return self.counted[name]
+
+    @cached_property
+    def redundancy(self) -> float:
+        """The share of the known triples that another link between the same two entities all but states."""
+        links = self[Links.name]
+        return links.redundancy() if isinstance(links, Links) else 0.0
+
+    def of_claims(self, claims: IntArray, names: Iterable[str]) -> FloatArray:
+        """(claims, features) what some sources say about claims, one after the other."""
+        return np.concatenate([self[name].of_claims(claims) for name in names], axis=1)
+
+    def why(self, asked: Asked, answers: IntArray, weights: RankingWeights) -> list[Why | None]:
+        """For each answer the link that speaks for it, by the first source that counts and has one."""
+        found: list[Why | None] = [None] * len(answers)
+        for name, _ in weights.of_sources():
+            missing = [place for place, reason in enumerate(found) if reason is None]
+            for place, reason in zip(missing, self[name].why(asked, answers[missing]), strict=True):
+                found[place] = reason
+        return found
 
 
-# For vectors of the closed form, which say less than fitted ones.
-CLOSED_FORM_WEIGHTS = RankingWeights(vector=1.33, links=10.2, habits=0.62)
+def _inside(triples: IntArray, num_relations: int) -> IntArray:
+    """The triples whose relations are among the first ones."""
+    inside = (triples[:, 1] >= 0) & (triples[:, 1] < num_relations)
+    return triples if inside.all() else triples[inside]
 
 
-@dataclass(frozen=True)
-class GraphEvidence:
-    """What known and given triples say beside the vectors."""
-
-    links: LinkEvidence
-    habits: Habits
-
-    @classmethod
-    def count(cls, known: IntArray, given: IntArray, num_relations: int) -> GraphEvidence:
-        """From triples, (triples, 3), known and given. Relations outside the first `num_relations` do not count."""
-        return cls._of(np.concatenate([known, given]), num_relations)
-
-    @classmethod
-    def _of(cls, triples: IntArray, num_relations: int) -> GraphEvidence:
-        rules = LinkRules.count(triples, num_relations)
-        return cls(LinkEvidence(rules, triples), Habits.count(triples, num_relations))
-
-    def with_given(self, given: IntArray, num_known: int) -> GraphEvidence:
-        """This evidence of known triples with given ones counted in, the same as counting all together."""
-        num_relations = self.habits.num_relations
-        triples = np.concatenate([self.links.triples, given])
-        if (given[:, [0, 2]] < num_known).all(axis=1).any():  # a pair of known entities may be in both
-            return self._of(triples, num_relations)
-        rules = self.links.rules.plus(LinkRules.count(given, num_relations))
-        return GraphEvidence(LinkEvidence(rules, triples), self.habits.plus(Habits.count(given, num_relations)))
-
-    def of_answers(
-        self, queries: Queries, num_answers: int, weights: RankingWeights, device: torch.device | str
-    ) -> Tensor:
-        """(queries, answers) what it adds to the score of each of the first `num_answers` entities."""
-        links = self.links.of_answers(queries, num_answers, device)
-        return links.mul_(weights.links).add_(
-            self.habits.of_answers(queries, num_answers, device), alpha=weights.habits
-        )
+def _with_each_given(source: Source, graph: GrownGraph) -> Source:
+    """A source of known triples with the given ones of a graph: many at once, or one by one."""
+    given = graph.all_given
+    if len(given) >= MANY:
+        return source.with_given(given.triples, graph)
+    for place, (head, relation, tail) in enumerate(given.triples.tolist()):
+        triple, is_last = (head, relation, tail), place + 1 == len(given)
+        source = source.plus(triple, graph if is_last else source.graph.plus(triple, place))
+    return source
 
 
 @one_torch_thread()
@@ -97,7 +129,34 @@ def standardised(scores: Tensor, num_known: int) -> Tensor:
     """(queries, entities) scores minus their mean over the known entities, over their standard deviation."""
     known = scores[:, :num_known]
     spread = known.std(dim=1, keepdim=True, correction=0) if num_known > 1 else torch.ones_like(known[:, :1])
-    return (scores - known.mean(dim=1, keepdim=True)) / spread.clamp_min(torch.finfo(scores.dtype).tiny)
+    return (scores - known.mean(dim=1, keepdim=True)).div_(spread.clamp_min_(torch.finfo(scores.dtype).tiny))
+
+
+def combined_scores(
+    vectors: Iterable[Tensor],
+    num_known: int,
+    weights: RankingWeights,
+    evidence: Callable[[str, torch.device], Tensor],
+) -> Tensor:
+    """(queries, answers) w_vector · mean of standardised scores + (Σ w_source · evidence), in the order of the weights.
+
+    This is the one place that says how a score is made, of one question as of many. The order is part of it: another
+    one has other last bits.
+
+    vectors: (queries, answers) the scores of each model, one after the other
+    evidence: (queries, answers) that of a source, by its name, in a new tensor on a device
+    """
+    total, models = torch.empty(0), 0
+    for scores in vectors:
+        position = standardised(scores, num_known)
+        total = position if not models else total.add_(position)
+        models += 1
+    total *= weights[VECTOR] / models
+    added: Tensor | None = None
+    for name, weight in weights.of_sources():
+        part = evidence(name, total.device)
+        added = part.mul_(weight) if added is None else added.add_(part, alpha=weight)
+    return total if added is None else total.add_(added)
 
 
 class CombinedScorer(Scorer):
@@ -116,19 +175,23 @@ class CombinedScorer(Scorer):
 
     def answer_scores(self, queries: Queries) -> Tensor:
         """The weighted sum for each known entity."""
-        found = standardised(self.vectors[0].answer_scores(queries), self.num_known)
-        for scorer in self.vectors[1:]:
-            found += standardised(scorer.answer_scores(queries), self.num_known)
-        found *= self.weights.vector / len(self.vectors)
-        return found.add_(self.evidence.of_answers(queries, self.num_known, self.weights, found.device))
+
+        def evidence(name: str, device: torch.device) -> Tensor:
+            return self.evidence[name].of_answers(queries, self.num_known, device)
+
+        vectors = (scorer.answer_scores(queries) for scorer in self.vectors)
+        return combined_scores(vectors, self.num_known, self.weights, evidence)
 
     def scores(self, triples: IntArray) -> FloatArray:
         """The score of each triple's tail as the answer to (head, relation, ?)."""
         found = np.zeros(len(triples))
         for scorer in self.vectors:
             found += standard_scores(scorer, triples, asks_tail=True).position / len(self.vectors)
-        links, habits = self.evidence.links.of_claims(triples), self.evidence.habits.of_claims(triples)[:, 1]
-        return self.weights.vector * found + self.weights.links * links + self.weights.habits * habits
+        found = self.weights[VECTOR] * found
+        for name, weight in self.weights.of_sources():
+            source = self.evidence[name]
+            found = found + weight * source.as_answers(source.of_claims(triples), asks_tail=True)
+        return found
 
 
 @dataclass(frozen=True)

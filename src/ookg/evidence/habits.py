@@ -2,73 +2,139 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.evidence.source import Asked, Source, Spoken
+from ookg.graph.grown import GrownGraph, Triple, summed
+from ookg.graph.layers import Layers
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
 
 BITS = 32  # of a key, for the entity
+LOGARITHMS = np.log1p(np.arange(1 << 12))  # a question needs thousands of them, mostly of small numbers
 
 
-@dataclass(frozen=True)
-class Habits:
-    """Counts of (relation and end, entity), as sorted keys: relation r's tails have the end r, its heads R + r.
+@dataclass(frozen=True, eq=False)
+class Habits(Source):
+    """Counts of (relation and end, entity): relation r's tails have the end 2·r, its heads 2·r + 1.
 
-    keys: end · 2³² + entity, sorted; counts: how many triples
+    keys: end · 2³² + entity, sorted; counts: how many triples, counted in bulk
+    change: what triples that came one by one add, by end and entity
     """
 
+    name: ClassVar[str] = "habits"
+    weight: ClassVar[float] = 0.69
+    closed_form_weight: ClassVar[float] = 0.62
+    features: ClassVar[tuple[str, ...]] = ("times the head was a head", "times the tail was a tail")
+
+    graph: GrownGraph
     keys: IntArray
     counts: IntArray
-    num_relations: int
+    change: Layers[int, Layers[int, int]] = field(default_factory=Layers)
 
     @classmethod
-    def count(cls, triples: IntArray, num_relations: int) -> Habits:
-        """The habits in triples, (triples, 3), of the first `num_relations` relations."""
-        head, relation, tail = triples[(triples[:, 1] >= 0) & (triples[:, 1] < num_relations)].T
-        keys = np.concatenate([(relation << BITS) + tail, ((relation + num_relations) << BITS) + head])
-        found, counts = np.unique(keys, return_counts=True)
-        return cls(found, counts, num_relations)
+    def count(cls, triples: IntArray, graph: GrownGraph) -> Habits:
+        """From known triples."""
+        head, relation, tail = triples.T
+        keys = np.concatenate([((2 * relation) << BITS) + tail, ((2 * relation + 1) << BITS) + head])
+        distinct, counts = np.unique(keys, return_counts=True)
+        return cls(graph, distinct, counts)
 
-    def plus(self, others: Habits) -> Habits:
-        """Both together."""
+    def with_given(self, given: IntArray, after: GrownGraph) -> Habits:
+        """With given triples counted in; what they state anew counts again."""
+        others = Habits.count(given, after)
         keys, place = np.unique(np.concatenate([self.keys, others.keys]), return_inverse=True)
         counts = np.bincount(place.ravel(), np.concatenate([self.counts, others.counts]), minlength=len(keys))
-        return Habits(keys, counts.astype(np.int64), self.num_relations)
+        return replace(self, graph=after, keys=keys, counts=counts.astype(np.int64))
+
+    def plus(self, triple: Triple, after: GrownGraph) -> Habits:
+        """With one more triple."""
+        return self._with(triple, after, 1)
+
+    def minus(self, triple: Triple, after: GrownGraph) -> Habits:
+        """With one triple less."""
+        return self._with(triple, after, -1)
+
+    def _with(self, triple: Triple, after: GrownGraph, sign: int) -> Habits:
+        head, relation, tail = triple
+        ends: dict[int, Layers[int, int]] = {}
+        gone = []
+        for end, entity in ((2 * relation, tail), (2 * relation + 1, head)):
+            left = summed(self.change.get(end) or Layers(), {entity: sign})
+            if left:
+                ends[end] = left
+            else:
+                gone.append(end)
+        return replace(self, graph=after, change=self.change.changed(ends, gone))
+
+    def _in_bulk(self, end: int) -> slice:
+        """Where the keys of an end are."""
+        return slice(*np.searchsorted(self.keys, [end << BITS, (end + 1) << BITS]))
+
+    def of_question(self, asked: Asked) -> Spoken:
+        """log(1 + how often) for each entity that has stood where the answer stands."""
+        end = asked.code
+        part = self._in_bulk(end)
+        entities, values = self.keys[part] & ((1 << BITS) - 1), _log1p(self.counts[part])
+        added = self.change.get(end)
+        if not added:
+            return Spoken(entities, values)
+        ids, more = (np.array(list(column), dtype=np.int64) for column in (added, added.values()))
+        place = np.searchsorted(entities, ids)
+        is_there = np.zeros(len(ids), dtype=np.bool_)
+        inside = place < len(entities)
+        is_there[inside] = entities[place[inside]] == ids[inside]
+        values[place[is_there]] = np.log1p(self.counts[part][place[is_there]] + more[is_there])
+        new = np.log1p(more[~is_there])
+        return Spoken(np.concatenate([entities, ids[~is_there]]), np.concatenate([values, new]))
 
     def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
         """(queries, answers) log(1 + how often each of the first entities has been an answer of the relation)."""
-        asked = queries.relation + np.where(queries.asks_tail, 0, self.num_relations)
-        ends, place = np.unique(asked, return_inverse=True)
+        # The entity that is given does not matter: one row for each end of a relation.
+        ends, place = np.unique(2 * queries.relation + ~queries.asks_tail, return_inverse=True)
         rows = torch.zeros(len(ends), num_answers, device=device)
         for row, end in enumerate(ends.tolist()):
-            entity, count = self.at(end % self.num_relations, is_tail=end < self.num_relations)
-            known = entity < num_answers
-            values = torch.from_numpy(np.log1p(count[known])).float()
-            rows[row, torch.from_numpy(entity[known]).to(device)] = values.to(device)
+            said = self.of_question(Asked(-1, end // 2, end % 2 == 0))
+            known = said.entities < num_answers
+            values = torch.from_numpy(said.values[known]).float()
+            rows[row, torch.from_numpy(said.entities[known]).to(device)] = values.to(device)
         return rows[torch.from_numpy(place.ravel()).to(device)]
-
-    def at(self, relation: int, *, is_tail: bool) -> tuple[IntArray, IntArray]:
-        """The entities that have stood at an end of a relation, ascending, and how often."""
-        end = relation + (0 if is_tail else self.num_relations)
-        if relation >= self.num_relations:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        part = slice(*np.searchsorted(self.keys, [end << BITS, (end + 1) << BITS]))
-        return self.keys[part] - (end << BITS), self.counts[part]
 
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims, 2) log(1 + how often the head has been a head, and the tail a tail, of the claim's relation)."""
         head, relation, tail = claims.T
-        trained = (claims >= 0).all(axis=1) & (relation < self.num_relations)
-        ends = ((relation + self.num_relations, head), (relation, tail))
-        counts = [np.where(trained, self._look_up((end << BITS) + entity), 0) for end, entity in ends]
+        is_known = (claims >= 0).all(axis=1)
+        ends = ((2 * relation + 1, head), (2 * relation, tail))
+        counts = [np.where(is_known, self._look_up(end, entity), 0) for end, entity in ends]
         return np.stack([np.log1p(count) for count in counts], axis=1)
 
-    def _look_up(self, keys: IntArray) -> IntArray:
-        if not len(self.keys):
-            return np.zeros(len(keys), dtype=np.int64)
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[place] == keys, self.counts[place], 0)
+    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
+        """That of the end which is asked for."""
+        return features[:, 1 if asks_tail else 0]
+
+    def _look_up(self, end: IntArray, entity: IntArray) -> IntArray:
+        """(claims,) how often each entity has stood at each end."""
+        keys = (end << BITS) + entity
+        found = np.zeros(len(keys), dtype=np.int64)
+        if len(self.keys):
+            place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+            found = np.where(self.keys[place] == keys, self.counts[place], 0)
+        if self.change:
+            nothing: Layers[int, int] = Layers()
+            pairs = zip(end.tolist(), entity.tolist(), strict=True)
+            more = [self.change.get(one, nothing).get(other, 0) for one, other in pairs]
+            found = found + np.array(more, dtype=np.int64)
+        return found
+
+
+def _log1p(counts: IntArray) -> FloatArray:
+    """log(1 + n) of each."""
+    found: FloatArray = LOGARITHMS[np.minimum(counts, len(LOGARITHMS) - 1)]
+    large = np.flatnonzero(counts >= len(LOGARITHMS))
+    found[large] = np.log1p(counts[large])
+    return found

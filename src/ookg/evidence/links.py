@@ -3,21 +3,26 @@
 A mean over hundreds of candidates cannot hold what a single triple says: (town, located_in, TENET's country) all but
 states (country, contains, town). So the confidence of such rules is counted, and the link itself is kept as evidence.
 
-A link from a to b over relation r is the directed relation r; seen from b it is num_relations + r.
+A link from a to b over relation r is the directed relation 2·r; seen from b it is 2·r + 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 
-from ookg.graph.statistics import counted_together
+from ookg.evidence.source import Asked, Source, Spoken, Why
+from ookg.graph.grown import GrownGraph, Triple, add_counts, link_code, summed
+from ookg.graph.layers import Layers
+from ookg.graph.linked import link_counts, link_rows
+from ookg.graph.statistics import counted_together, pair_keys, pairs_gained
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
 
@@ -25,6 +30,7 @@ from ookg.types import FloatArray, IntArray
 SMOOTHING = 5.0
 # A rule of this confidence all but states what it speaks for; how many triples are looked at for `redundancy`.
 STRONG_CONFIDENCE, SAMPLED_TRIPLES = 0.5, 2000
+LOW_BITS = (1 << 32) - 1  # of a key of two directed relations
 
 
 @dataclass(frozen=True)
@@ -36,148 +42,197 @@ class LinkRules:
     """
 
     together: Any
-    num_relations: int
 
     @classmethod
     def count(cls, triples: IntArray, num_relations: int) -> LinkRules:
-        """The rules in triples, (triples, 3); those with a relation outside 0 .. num_relations - 1 do not count."""
-        head, relation, tail = triples[(triples[:, 1] >= 0) & (triples[:, 1] < num_relations)].T
+        """The rules in triples, (triples, 3), over the first `num_relations` relations."""
+        head, relation, tail = triples.T
         low, high = np.minimum(head, tail), np.maximum(head, tail)
         _, pair = np.unique(low * (int(high.max(initial=0)) + 1) + high, return_inverse=True)
-        link = np.where(head == low, relation, relation + num_relations)
+        link = 2 * relation + (head != low)
         ones = np.ones(len(link), dtype=np.int64)
         size = int(pair.max(initial=-1)) + 1
         has = sparse.csr_array((ones, (pair.ravel(), link)), shape=(size, 2 * num_relations))
         has.sum_duplicates()
         has.data[:] = 1
         forward = counted_together(has)
-        turned = (np.arange(2 * num_relations) + num_relations) % (2 * num_relations)
-        return cls((forward + forward[turned][:, turned]).tocsr(), num_relations)
+        turned = np.arange(2 * num_relations) ^ 1
+        return cls((forward + forward[turned][:, turned]).tocsr())
 
-    def plus(self, others: LinkRules) -> LinkRules:
-        """Both together: right where no entity pair is in the triples of both."""
-        return LinkRules(self.together + others.together, self.num_relations)
+    def changed(self, before: LinkRules, after: LinkRules) -> LinkRules:
+        """These with what some entity pairs have `after` instead of `before`."""
+        together = self.together.copy()
+        together.resize(after.together.shape)
+        return LinkRules((together + (after.together - before.together)).tocsr())
 
     @cached_property
     def having(self) -> FloatArray:
         """(2·relations,) how many pairs have each directed relation."""
         return np.asarray(self.together.diagonal(), dtype=np.float64)
 
-    def column(self, query: int) -> FloatArray:
-        """(2·relations,) how many pairs have each directed relation and the query."""
-        found = np.zeros(self.together.shape[0])
-        rows = slice(self.together.indptr[query], self.together.indptr[query + 1])  # it is symmetric
-        found[self.together.indices[rows]] = self.together.data[rows]
-        return found
+    def with_one(self, link: IntArray, asked: int) -> FloatArray:
+        """(links,) how many pairs have each link and the asked one; 0 of relations that were not counted."""
+        counts = np.zeros(self.together.shape[0])
+        if asked < len(counts):
+            rows = slice(self.together.indptr[asked], self.together.indptr[asked + 1])  # it is symmetric
+            counts[self.together.indices[rows]] = self.together.data[rows]
+        return _looked_up(counts, link)
 
-    def confidence(self, link: IntArray, query: IntArray) -> FloatArray:
-        """(links,) the share of the pairs with each link that also have the query; 0 of a relation for itself."""
-        both = np.asarray(self.together[link, query], dtype=np.float64).ravel() if len(link) else np.empty(0)
-        found: FloatArray = np.where(link == query, 0.0, both / (self.having[link] + SMOOTHING))
-        return found
-
-
-@dataclass(frozen=True)
-class Links:
-    """The links of some entities: entity `owners[n]` has the rows offsets[n] to offsets[n + 1].
-
-    other: (rows,) the entity at the other end; link: (rows,) the directed relation towards it
-    """
-
-    owners: IntArray
-    offsets: IntArray
-    other: IntArray
-    link: IntArray
-
-    @classmethod
-    def of(cls, entities: IntArray, triples: IntArray, num_relations: int) -> Links:
-        """The links of some entities in triples over the first `num_relations` relations."""
-        owners = np.unique(entities)
-        trained = triples[(triples[:, 1] >= 0) & (triples[:, 1] < num_relations)]
-        wanted = np.zeros(int(max(trained[:, [0, 2]].max(initial=-1), owners.max(initial=-1))) + 1, dtype=np.bool_)
-        wanted[owners] = True
-        out, back = trained[wanted[trained[:, 0]]], trained[wanted[trained[:, 2]]]
-        owner = np.concatenate([out[:, 0], back[:, 2]])
-        other = np.concatenate([out[:, 2], back[:, 0]])
-        link = np.concatenate([out[:, 1], back[:, 1] + num_relations])
-        order = np.argsort(owner, kind="stable")
-        offsets = np.searchsorted(owner[order], np.append(owners, owners[-1:] + 1))
-        return cls(owners, offsets.astype(np.int64), other[order], link[order])
-
-    def rows_of(self, entities: IntArray) -> tuple[IntArray, IntArray]:
-        """The rows of some entities one after the other, and for each row its place in `entities`."""
-        place = np.searchsorted(self.owners, entities)
-        start, counts = self.offsets[place], np.diff(self.offsets)[place]
-        group = np.repeat(np.arange(len(entities)), counts)
-        rows = np.arange(len(group)) - (np.cumsum(counts) - counts)[group] + start[group]
-        return rows, group
+    def with_each(self, link: IntArray, asked: IntArray) -> FloatArray:
+        """(links,) how many pairs have each link and the one asked with it."""
+        size = self.together.shape[0]
+        is_counted = (link < size) & (asked < size)
+        if not is_counted.any():
+            return np.zeros(len(link))
+        both = self.together[np.where(is_counted, link, 0), np.where(is_counted, asked, 0)]
+        return np.where(is_counted, np.asarray(both, dtype=np.float64).ravel(), 0.0)
 
 
-@dataclass(frozen=True)
-class LinkEvidence:
+@dataclass(frozen=True, eq=False)
+class Links(Source):
     """The confidence of the best rule that a direct link between the two ends of a triple speaks for.
 
-    triples: what is known and what is given, together; the asked triple itself is no evidence for itself
+    The asked triple itself is no evidence for itself.
+
+    rules: counted in bulk; sample: some of the triples of that; change: what triples that came one by one add, by pairs
+    of directed relations
     """
 
+    name: ClassVar[str] = "links"
+    weight: ClassVar[float] = 7.8
+    closed_form_weight: ClassVar[float] = 10.2
+    features: ClassVar[tuple[str, ...]] = ("confidence of the best direct link",)
+
+    graph: GrownGraph
     rules: LinkRules
-    triples: IntArray
+    sample: IntArray
+    change: Layers[int, int] = field(default_factory=Layers)
 
-    @cached_property
-    def _links(self) -> Links:
-        """The links of all entities, sorted once."""
-        return Links.of(np.unique(self.triples[:, [0, 2]]), self.triples, self.rules.num_relations)
+    @classmethod
+    def count(cls, triples: IntArray, graph: GrownGraph) -> Links:
+        """From known triples."""
+        places = np.unique(np.linspace(0, len(triples) - 1, SAMPLED_TRIPLES).astype(np.int64))[: len(triples)]
+        return cls(graph, LinkRules.count(triples, graph.index.num_relations), triples[places])
 
-    def _links_of(self, entities: IntArray) -> Links:
-        """The links of at least some entities: looked up for a single one, sorted for all where there are more."""
-        if len(np.unique(entities)) > 1 and np.isin(entities, self._links.owners).all():
-            return self._links
-        return Links.of(entities, self.triples, self.rules.num_relations)
+    def with_given(self, given: IntArray, after: GrownGraph) -> Links:
+        """With given triples counted in: only the entity pairs that they join are counted anew."""
+        size = max(after.index.num_relations, 1 + int(given[:, 1].max(initial=-1)))
+        before = self._between(given)
+        change = LinkRules.count(before, size), LinkRules.count(np.concatenate([before, given]), size)
+        return replace(self, graph=after, rules=self.rules.changed(*change))
 
-    @cached_property
+    def _between(self, triples: IntArray) -> IntArray:
+        """The triples of the graph between the two ends of any of some triples."""
+        pairs = np.unique(triples[:, [0, 2]], axis=0)
+        # Either end has all links between the two: the one with fewer is gone through, and each entity once.
+        counts = link_counts(self.graph, pairs.ravel()).reshape(-1, 2)
+        pairs = np.where((counts[:, 0] <= counts[:, 1])[:, None], pairs, pairs[:, ::-1])
+        owners = np.unique(pairs[:, 0])
+        rows = link_rows(self.graph, owners)
+        wide = 1 + int(max(rows.other.max(initial=0), pairs.max(initial=0)))
+        owner = owners[rows.owner]
+        fits = np.isin(owner * wide + rows.other, pairs[:, 0] * wide + pairs[:, 1])
+        owner, link, other = owner[fits], rows.link[fits], rows.other[fits]
+        is_out = link % 2 == 0
+        return np.stack([np.where(is_out, owner, other), link // 2, np.where(is_out, other, owner)], axis=1)
+
+    def plus(self, triple: Triple, after: GrownGraph) -> Links:
+        """With one more triple."""
+        return replace(self, graph=after, change=summed(self.change, _pairs_changed(self.graph, triple, 1)))
+
+    def minus(self, triple: Triple, after: GrownGraph) -> Links:
+        """With one triple less."""
+        return replace(self, graph=after, change=summed(self.change, _pairs_changed(after, triple, -1)))
+
+    def confidence(self, link: IntArray, asked: IntArray | int) -> FloatArray:
+        """(links,) the share of the pairs with each link that also have the asked one; 0 of a relation for itself."""
+        rules = self.rules
+        both = rules.with_one(link, asked) if isinstance(asked, int) else rules.with_each(link, asked)
+        having = _looked_up(rules.having, link)
+        if self.change:
+            having = having + self._changes(link, lambda code: (code << 32) + code)
+            if isinstance(asked, int):
+                both = both + self._changes(link, lambda code: (code << 32) + asked)
+            else:
+                keys, place = np.unique(pair_keys(link, asked), return_inverse=True)
+                both = both + np.array([self.change.get(key, 0) for key in keys.tolist()], dtype=np.float64)[place]
+        found: FloatArray = np.where(link == asked, 0.0, both / (having + SMOOTHING))
+        return found
+
+    def _changes(self, link: IntArray, key: Callable[[int], int]) -> FloatArray:
+        """(links,) by how much the count with the key of each link is larger than was counted in bulk."""
+        there = np.flatnonzero(np.bincount(link))  # few, however many links
+        table = np.zeros(int(there[-1]) + 1 if len(there) else 0)
+        table[there] = [self.change.get(key(code), 0) for code in there.tolist()]
+        return table[link]
+
     def redundancy(self) -> float:
         """The share of the triples (of a sample) that another link between the same two entities all but states."""
-        places = np.unique(np.linspace(0, len(self.triples) - 1, SAMPLED_TRIPLES).astype(np.int64))
-        sample = self.triples[places[places >= 0]]
-        return float((self.of_claims(sample) >= STRONG_CONFIDENCE).mean()) if len(sample) else 0.0
+        if not len(self.sample):
+            return 0.0
+        return float((self.of_claims(self.sample)[:, 0] >= STRONG_CONFIDENCE).mean())
 
-    def of_answers(self, queries: Queries, num_known: int, device: torch.device | str) -> Tensor:
-        """(queries, known entities) the evidence for each known entity as the answer; its relations are trained."""
-        size = self.rules.num_relations
-        links = self._links_of(queries.entity)
-        rows, query = links.rows_of(queries.entity)
-        inside = links.other[rows] < num_known
-        rows, query = rows[inside], query[inside]
-        asked = queries.relation + np.where(queries.asks_tail, 0, size)
-        values = torch.from_numpy(self.rules.confidence(links.link[rows], asked[query])).float().to(device)
-        place = torch.from_numpy(query * num_known + links.other[rows]).to(device)
-        found = torch.zeros(len(queries) * num_known, device=device)
-        return found.scatter_reduce_(0, place, values, "amax").view(len(queries), num_known)
+    def of_question(self, asked: Asked) -> Spoken:
+        """The entities that the asked one is linked to, each with the confidence of the best link."""
+        link, other = self.graph.links_of(asked.entity)
+        confidence = self.confidence(link, asked.code)
+        speaks = confidence > 0
+        entities, place = np.unique(other[speaks], return_inverse=True)
+        best = np.zeros(len(entities))
+        np.maximum.at(best, place.ravel(), confidence[speaks])
+        return Spoken(entities, best)
 
-    def best_links(self, entity: int, asked: int, answers: IntArray) -> tuple[IntArray, FloatArray]:
-        """(answers,) the directed relation from the entity to each answer that speaks most for `asked`, a directed
-        relation too, and its confidence; -1 and 0 where none does.
-        """
-        links = Links.of(np.array([entity]), self.triples, self.rules.num_relations)
-        confidence = self.rules.confidence(links.link, np.full(len(links.link), asked))
-        found, sure = np.full(len(answers), -1), np.zeros(len(answers))
-        for place, answer in enumerate(answers.tolist()):
-            rows = np.flatnonzero((links.other == answer) & (confidence > 0))
-            if len(rows):
-                best = rows[np.argmax(confidence[rows])]
-                found[place], sure[place] = links.link[best], confidence[best]
-        return found, sure
+    def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
+        """(queries, answers) the evidence for each of the first entities as the answer."""
+        rows = link_rows(self.graph, queries.entity)
+        rows = rows.select(rows.other < num_answers)
+        asked = 2 * queries.relation + ~queries.asks_tail
+        values = torch.from_numpy(self.confidence(rows.link, asked[rows.owner])).float().to(device)
+        place = torch.from_numpy(rows.owner * num_answers + rows.other).to(device)
+        found = torch.zeros(len(queries) * num_answers, device=device)
+        return found.scatter_reduce_(0, place, values, "amax").view(len(queries), num_answers)
 
     def of_claims(self, claims: IntArray) -> FloatArray:
-        """(claims,) the evidence for each claim (head, relation, tail); 0 over a relation that is not trained."""
-        found = np.zeros(len(claims))
-        trained = np.flatnonzero((claims >= 0).all(axis=1) & (claims[:, 1] < self.rules.num_relations))
-        if not len(trained):
-            return found
-        links = self._links_of(claims[trained, 0])
-        rows, place = links.rows_of(claims[trained, 0])
-        claim = trained[place]
-        fits = links.other[rows] == claims[claim, 2]
-        rows, claim = rows[fits], claim[fits]
-        np.maximum.at(found, claim, self.rules.confidence(links.link[rows], claims[claim, 1]))
+        """(claims, 1) the evidence for each claim (head, relation, tail)."""
+        found = np.zeros((len(claims), 1))
+        known = np.flatnonzero((claims >= 0).all(axis=1))
+        rows = link_rows(self.graph, claims[known, 0])
+        fits = rows.other == claims[known[rows.owner], 2]
+        claim, link = known[rows.owner[fits]], rows.link[fits]
+        np.maximum.at(found[:, 0], claim, self.confidence(link, 2 * claims[claim, 1]))
         return found
+
+    def why(self, asked: Asked, answers: IntArray) -> list[Why | None]:
+        """The direct link that speaks most for each answer."""
+        link, other = self.graph.links_of(asked.entity)
+        fits = np.flatnonzero(np.isin(other, answers))
+        link, other = link[fits], other[fits]
+        confidence = self.confidence(link, asked.code)
+        best: dict[int, Why] = {}
+        for code, entity, sure in zip(link.tolist(), other.tolist(), confidence.tolist(), strict=True):
+            if sure > (best[entity].strength if entity in best else 0.0):
+                best[entity] = Why(code, entity, sure)
+        return [best.get(answer) for answer in answers.tolist()]
+
+
+def _pairs_changed(others: GrownGraph, triple: Triple, sign: int) -> dict[int, int]:
+    """How the counts of `LinkRules` change with a triple, or without it. others: the triples without this one"""
+    head, relation, tail = triple
+    low, high = min(head, tail), max(head, tail)
+    code = link_code(relation, is_head=head == low)
+    there = others.links_between(low, high)
+    if low == high:
+        there = {link for link in there if link % 2 == 0}  # a loop stands in both directions, and counts in one
+    change: dict[int, int] = {}
+    for key, count in pairs_gained(there, code).items():
+        add_counts(change, {key: sign * count})
+        one, other = key >> 32, key & LOW_BITS
+        add_counts(change, {((one ^ 1) << 32) + (other ^ 1): sign * count})  # as seen from the other end
+    return change
+
+
+def _looked_up(counts: FloatArray, place: IntArray) -> FloatArray:
+    """The counts at some places; 0 beyond them."""
+    if len(place) and int(place.max()) >= len(counts):
+        counts = np.append(counts, np.zeros(int(place.max()) + 1 - len(counts)))
+    return counts[place]

@@ -62,14 +62,17 @@ class _Kept:
 
 @dataclass(frozen=True)
 class LinkReason:
-    """A triple between the asked entity and an answer that speaks for it.
+    """A triple of the asked entity that speaks for an answer.
 
     direction "out": the asked entity is its head; confidence: how often the asked relation goes with such a link
+    via: the entity at its other end, where that is one between the asked entity and the answer; then the confidence is
+        1/degree of that one
     """
 
     relation: str
     direction: Literal["out", "in"]
     confidence: float
+    via: str | None = None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.questions import AnswerOptions, Question, answered, ranking_weights
-from ookg.extension.state import State, with_counts, with_triples, without_triples
+from ookg.extension.state import State, with_evidence, with_triples, without_triples
 from ookg.extension.vectors import entity_vector, single_vectors
 from ookg.graph.grown import row_keys
 from ookg.graph.triples import TripleSource, as_triples
@@ -181,12 +181,12 @@ class ExtendedModel:
         return replace(found, notes=[*self._read, *reasons.notes(state), *found.notes])
 
     def _with_evidence(self, state: State) -> State:
-        """The state with the counts of links and habits, which are made once and then kept up."""
-        if state.counts is not None:
+        """The state with evidence, which is counted once and then kept up."""
+        if state.evidence is not None:
             return state
         with self._writing:
             current = self._state
-            self._state = with_counts(current, self.model.known_evidence)
+            self._state = with_evidence(current)
             if current is state:
                 return self._state
-        return with_counts(state, self.model.known_evidence)
+        return with_evidence(state)

@@ -11,17 +11,16 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.evidence.combined import RankingWeights
+from ookg.evidence.combined import GraphEvidence, RankingWeights, combined_scores
+from ookg.evidence.source import Asked, Why
 from ookg.extension.answers import Answer, LinkReason, Prediction, Reasons
-from ookg.extension.counts import Counts
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.reasons import explanation, trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
-from ookg.graph.grown import link_code
 from ookg.models import Projected
 from ookg.scoring.nearest import best_places, gaps_to_all
-from ookg.types import FloatArray, IntArray, Scores
+from ookg.types import Scores
 
 # How many questions are scored against all entities in one pass.
 QUESTIONS_AT_ONCE = 64
@@ -68,22 +67,8 @@ class AnswerOptions:
             raise InputError(f"top {self.top}; ask for 1 or more answers")
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """A question on ids."""
-
-    entity: int
-    relation: int
-    asks_tail: bool
-
-    @property
-    def code(self) -> int:
-        """The asked relation, directed from the entity that is given."""
-        return link_code(self.relation, is_head=self.asks_tail)
-
-
 def ranking_weights(state: State, options: AnswerOptions) -> RankingWeights | None:
-    """How evidence is weighed; None if the vector alone ranks, else the state must have counts of the evidence."""
+    """How evidence is weighed; None if the vector alone ranks, else the state must have evidence."""
     is_refined = state.preparation.refine is not None
     combine = state.model.combines(is_refined) if options.combine is None else options.combine
     return state.model.ranking_weights(combine, is_refined)
@@ -94,7 +79,7 @@ def answered(
 ) -> list[Prediction]:
     """The answers to many questions; they pass over the entities together. weights: as `ranking_weights` says"""
     asked = [
-        _Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
+        Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
         for question in questions
     ]
     found = []
@@ -105,7 +90,7 @@ def answered(
     return found
 
 
-def _distance_scores(state: State, asked: Sequence[_Asked]) -> list[Scores]:
+def _distance_scores(state: State, asked: Sequence[Asked]) -> list[Scores]:
     """For each question -D with each entity, known and new, at the open end; -inf where there is no vector."""
     points = [_point(state, one) for one in asked]
     found = []
@@ -118,14 +103,14 @@ def _distance_scores(state: State, asked: Sequence[_Asked]) -> list[Scores]:
     return found
 
 
-def _point(state: State, asked: _Asked) -> Tensor:
+def _point(state: State, asked: Asked) -> Tensor:
     """(1, space) where the answer should be."""
     geometry, relation = state.model.embedding.geometry, relation_vector(state, asked.relation)
     vector = entity_vector(state, asked.entity, asked.relation)
     return geometry.solve_tail(vector, relation) if asked.asks_tail else geometry.solve_head(relation, vector)
 
 
-def _known_gaps(state: State, asked: Sequence[_Asked], points: Sequence[Tensor]) -> list[Scores]:
+def _known_gaps(state: State, asked: Sequence[Asked], points: Sequence[Tensor]) -> list[Scores]:
     """For each question the gaps from its point to all known entities."""
     embedding = state.model.embedding
     geometry = embedding.geometry
@@ -138,7 +123,7 @@ def _known_gaps(state: State, asked: Sequence[_Asked], points: Sequence[Tensor])
     return found
 
 
-def _score_newcomers(state: State, asked: _Asked, point: Tensor, scores: Scores) -> None:
+def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) -> None:
     """Write -D with each new entity into the scores."""
     geometry = state.model.embedding.geometry
     for group in state.everyone:
@@ -153,12 +138,12 @@ def _score_newcomers(state: State, asked: _Asked, point: Tensor, scores: Scores)
 
 
 def _prediction(
-    state: State, asked: _Asked, scores: Scores, options: AnswerOptions, weights: RankingWeights | None
+    state: State, asked: Asked, scores: Scores, options: AnswerOptions, weights: RankingWeights | None
 ) -> Prediction:
     """scores: -D with each entity, written over"""
     num_known, entity = state.num_known, asked.entity
     if weights is not None:
-        _add_evidence(state, asked, scores, weights)
+        scores = _with_evidence(state, asked, scores, weights)
     if not options.new_answers:
         scores[num_known:] = -np.inf
     if entity >= num_known:
@@ -170,7 +155,8 @@ def _prediction(
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     links: list[LinkReason | None] = [None] * len(best)
     if weights is not None:
-        links = _link_reasons(state, asked, best)
+        whys = _evidence(state).why(asked, best, weights)
+        links = [_reason(state, answer, why) for answer, why in zip(best.tolist(), whys, strict=True)]
     rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), links, strict=True)
     answers = [
         Answer(label, score, rank, place in known, place >= num_known, link)
@@ -182,45 +168,26 @@ def _prediction(
     return Prediction(answers, reasons, [], trust_in(state, entity, combine=weights is not None))
 
 
-def _add_evidence(state: State, asked: _Asked, scores: Scores, weights: RankingWeights) -> None:
-    """Join -D of all entities, standardised over the known ones, with what the graph says; in place."""
-    known = scores[: state.num_known]
-    scores -= np.float32(known.mean(dtype=np.float64))
-    spread = float(np.sqrt(np.square(known).mean(dtype=np.float64))) if len(known) > 1 else 1.0
-    scores *= np.float32(weights.vector / max(spread, float(np.finfo(np.float32).tiny)))
-    others, confidence = _best_links(state, asked)
-    scores[others] += (weights.links * confidence).astype(np.float32)
-    seen, times = _counts(state).seen_at(2 * asked.relation + (not asked.asks_tail))
-    scores[seen] += (weights.habits * np.log1p(times)).astype(np.float32)
+def _with_evidence(state: State, asked: Asked, scores: Scores, weights: RankingWeights) -> Scores:
+    """-D of all entities joined with what the graph says."""
+    evidence = _evidence(state)
+
+    def spoken(name: str, _: torch.device) -> Tensor:
+        return evidence[name].of_question(asked).row(len(scores))
+
+    joined: Scores = combined_scores([torch.from_numpy(scores)[None]], state.num_known, weights, spoken)[0].numpy()
+    return joined
 
 
-def _counts(state: State) -> Counts:
-    counts = state.counts
-    assert counts is not None  # `answered` with weights is asked of a state with evidence
-    return counts
+def _evidence(state: State) -> GraphEvidence:
+    evidence = state.evidence
+    assert evidence is not None  # `answered` with weights is asked of a state with evidence
+    return evidence
 
 
-def _best_links(state: State, asked: _Asked) -> tuple[IntArray, FloatArray]:
-    """The entities that the asked one is linked to, each once, and the confidence of the best link."""
-    links, others = state.graph.links_of(asked.entity)
-    confidence = _counts(state).confidence(links, asked.code)
-    entities, place = np.unique(others, return_inverse=True)
-    best = np.zeros(len(entities))
-    np.maximum.at(best, place.ravel(), confidence)
-    return entities, best
-
-
-def _link_reasons(state: State, asked: _Asked, answers: IntArray) -> list[LinkReason | None]:
-    """The direct link that speaks most for each answer."""
-    links, others = state.graph.links_of(asked.entity)
-    confidence = _counts(state).confidence(links, asked.code)
-    found: list[LinkReason | None] = []
-    for answer in answers.tolist():
-        rows = np.flatnonzero((others == answer) & (confidence > 0))
-        if not len(rows):
-            found.append(None)
-            continue
-        best = rows[np.argmax(confidence[rows])]
-        label = state.relations.label(int(links[best]) // 2)
-        found.append(LinkReason(label, "in" if links[best] % 2 else "out", float(confidence[best])))
-    return found
+def _reason(state: State, answer: int, why: Why | None) -> LinkReason | None:
+    """A link that speaks for an answer, in words."""
+    if why is None:
+        return None
+    via = None if why.other == answer else state.entities.label(why.other)
+    return LinkReason(state.relations.label(why.link // 2), "in" if why.link % 2 else "out", why.strength, via)

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from ookg.evidence.combined import GraphEvidence
-from ookg.extension.counts import Counts, counts_of
 from ookg.extension.groups import Group, Nodes, Preparation, as_tuples, joined, prepared_group
 from ookg.extension.known import KnownModel
 from ookg.graph.grown import Batch, GrownGraph, Triple
@@ -24,7 +23,7 @@ class State:
 
     entities, relations: labels, those of the model first; labels stay when their triples have gone (see `has_entity`)
     graph: the known triples and the given ones, on ids
-    counts: evidence with the given triples; None until a question needs it
+    evidence: what the graph says beside the vectors; None until a question needs it
     groups: by names, which are numbers; group_of: the group of each new entity and, below 0, of each new relation
     following: the number of the next triple; following_group: the name of the next group
     """
@@ -38,7 +37,7 @@ class State:
     group_of: Layers[int, int] = field(default_factory=Layers)
     following: int = 0
     following_group: int = 0
-    counts: Counts | None = None
+    evidence: GraphEvidence | None = None
 
     @classmethod
     def nothing_given(cls, model: KnownModel, preparation: Preparation) -> State:
@@ -104,42 +103,44 @@ def _sorted_ids(parts: list[IntArray]) -> IntArray:
 
 def with_triples(state: State, triples: IntArray) -> State:
     """With given triples that it does not have, (triples, 3); it has their labels."""
-    graph, counts = state.graph, state.counts
+    graph, evidence = state.graph, state.evidence
     come = Batch(triples, np.arange(state.following, state.following + len(triples)))
     if graph.counts_anew(len(triples)):
         before = graph.all_given
         everything = Batch(
             np.concatenate([before.triples, come.triples]), np.concatenate([before.numbers, come.numbers])
         )
-        graph, counts = graph.with_batch(state.model.statistics, everything), None
+        graph, evidence = graph.with_batch(state.model.statistics, everything), None
     else:
         for number, triple in zip(come.numbers.tolist(), as_tuples(triples), strict=True):
-            counts = None if counts is None else counts.plus(graph, triple)
             graph = graph.plus(triple, number)
-    grown = replace(state, graph=graph, counts=counts, following=state.following + len(triples))
+            evidence = None if evidence is None else evidence.plus(triple, graph)
+    grown = replace(state, graph=graph, evidence=evidence, following=state.following + len(triples))
     return _regrouped(grown, come, np.empty(0, dtype=np.int64))
 
 
 def without_triples(state: State, triples: Sequence[Triple]) -> State:
     """Without some of the given triples."""
-    graph, counts = state.graph, state.counts
+    graph, evidence = state.graph, state.evidence
     numbers = np.array([graph.number(triple) for triple in triples], dtype=np.int64)
     if graph.counts_anew(len(triples)):
         before = graph.all_given
         kept = ~np.isin(before.numbers, numbers)
         graph = graph.with_batch(state.model.statistics, Batch(before.triples[kept], before.numbers[kept]))
-        counts = None
+        evidence = None
     else:
         for triple in triples:
             graph = graph.minus(triple)
-            counts = None if counts is None else counts.minus(graph, triple)
+            evidence = None if evidence is None else evidence.minus(triple, graph)
     gone = Batch(np.array(triples, dtype=np.int64).reshape(-1, 3), numbers)
-    return _regrouped(replace(state, graph=graph, counts=counts), gone, numbers)
+    return _regrouped(replace(state, graph=graph, evidence=evidence), gone, numbers)
 
 
-def with_counts(state: State, base: GraphEvidence) -> State:
-    """With evidence counted; base: that of the known triples."""
-    return state if state.counts is not None else replace(state, counts=counts_of(state.graph, base))
+def with_evidence(state: State) -> State:
+    """With the evidence of the known triples and the given ones."""
+    if state.evidence is not None:
+        return state
+    return replace(state, evidence=state.model.known_evidence.beside(state.graph))
 
 
 def _regrouped(state: State, changed: Batch, gone: IntArray) -> State:

@@ -68,6 +68,18 @@ class Batch:
         codes = np.concatenate([2 * out[:, 1], 2 * back[:, 1] + 1])
         return np.stack([codes, np.concatenate([out[:, 2], back[:, 0]])], axis=1)
 
+    def sides_of(self, entities: IntArray) -> tuple[IntArray, IntArray]:
+        """The same for many: the place of each side's entity among them, and (sides, 2)."""
+        owners, sides = [], []
+        for (order, ends), is_tail in zip(self._by_end, (0, 1), strict=True):
+            first = ends.searchsorted(entities)
+            counts = ends.searchsorted(entities, "right") - first
+            owner = np.repeat(np.arange(len(entities)), counts)
+            rows = self.triples[order[np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner] + first[owner]]]
+            owners.append(owner)
+            sides.append(np.stack([2 * rows[:, 1] + is_tail, rows[:, 0 if is_tail else 2]], axis=1))
+        return np.concatenate(owners), np.concatenate(sides)
+
 
 @dataclass(frozen=True, eq=False)
 class GrownGraph:
@@ -183,6 +195,21 @@ class GrownGraph:
             there |= {side for side, number in later.items() if number != GONE}
             return np.array(sorted(there), dtype=np.int64).reshape(-1, 2)
         return found[np.lexsort((found[:, 1], found[:, 0]))]
+
+    def given_sides_of(self, entities: IntArray) -> tuple[IntArray, IntArray]:
+        """The same for many entities: the place of each side's entity among them, ascending, and (sides, 2)."""
+        if not len(self.batch) and not self.sides:
+            return np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.int64)
+        changed = [place for place, entity in enumerate(entities.tolist()) if entity in self.sides]
+        parts = [self.given_sides(entity) for entity in entities[changed].tolist()]
+        owners = [np.repeat(changed, [len(part) for part in parts]).astype(np.int64)]
+        if len(self.batch):
+            others = np.delete(np.arange(len(entities)), changed)
+            place, sides = self.batch.sides_of(entities[others])
+            owners, parts = [others[place], *owners], [sides, *parts]
+        owner, found = np.concatenate(owners), np.concatenate([np.empty((0, 2), dtype=np.int64), *parts])
+        order = np.lexsort((found[:, 1], found[:, 0], owner))
+        return owner[order], found[order]
 
     def relations_of(self, entity: int) -> set[int]:
         """The relations of an entity's triples, known and given."""

@@ -81,7 +81,6 @@ class Model:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
-        self._known_evidence: dict[int, GraphEvidence] = {}  # of the training triples, by number of relations
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "cpu") -> Model:
@@ -135,10 +134,11 @@ class Model:
             return counted
         return GraphStatistics.count(self.checkpoint.triples, len(self.entities), len(self.relations))
 
-    @property
+    @cached_property
     def known_evidence(self) -> GraphEvidence:
-        """What the training triples say beside the vectors, counted once."""
-        return self._evidence_of_training(len(self.relations))
+        """What the training triples say beside the vectors, counted once, when it is first asked for."""
+        nothing = np.empty((0, 3), dtype=np.int64)
+        return GraphEvidence.count(self.checkpoint.triples, nothing, len(self.relations), self.index)
 
     def extend(
         self,
@@ -235,7 +235,7 @@ class Model:
         chosen = self.checkpoint.newcomers
         if chosen is not None and chosen.best is not None:
             return chosen.best == "combined"
-        return self._evidence_of_training(len(self.relations)).links.redundancy >= REDUNDANT_SHARE
+        return self.known_evidence.redundancy >= REDUNDANT_SHARE
 
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0."""
@@ -247,15 +247,7 @@ class Model:
 
     def graph_evidence(self, given: Given) -> GraphEvidence:
         """What the training and given triples say beside the vectors."""
-        known = self._evidence_of_training(given.newcomers.embedding.num_relations)
-        return known.with_given(given.triples, len(self.entities))
-
-    def _evidence_of_training(self, num_relations: int) -> GraphEvidence:
-        """What the training triples say, counted once."""
-        if num_relations not in self._known_evidence:
-            nothing = np.empty((0, 3), dtype=np.int64)
-            self._known_evidence[num_relations] = GraphEvidence.count(self.checkpoint.triples, nothing, num_relations)
-        return self._known_evidence[num_relations]
+        return self.known_evidence.with_given(given.triples, given.newcomers.embedding.num_relations)
 
     def embed(
         self,

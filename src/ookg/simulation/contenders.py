@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
+from ookg.evidence.registry import VECTOR
 from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
@@ -78,33 +79,41 @@ class Contenders:
         """Vectors and the evidence of the graph."""
         return CombinedScorer([TranslationScorer(newcomers)], self.simulation.evidence, weights)
 
-    def fitted_weights(self, newcomers: Newcomers, queries: Queries, seed: int = 0) -> RankingWeights:
+    def fitted_weights(
+        self, newcomers: Newcomers, queries: Queries, seed: int = 0, now: RankingWeights | None = None
+    ) -> RankingWeights:
         """The weights under which the right answers to some of the simulation's questions are likeliest; 0 or more.
+
+        Of the sources, those have a weight that `now` has: those with a default, and any that was chosen by hand.
 
         Every feature is computed over all known entities; kept are those of the right answer and of its rivals, which
         are the same random entities for every question. Other right answers are no rivals.
         """
         size, device = self.simulation.hidden.num_known, newcomers.embedding.device
+        names = tuple(now or RankingWeights())
+        room = FIT_NUMBERS // (1 + len(names))  # what is left out takes as much as a feature
         random = np.random.default_rng([FIT, seed])
-        queries = queries.select(_some(len(queries), max(FIT_QUESTIONS, FIT_NUMBERS // (4 * size)), random))
-        rivals = _some(size, FIT_NUMBERS // (4 * max(1, len(queries))), random)
-        features = self._features(newcomers, queries, rivals)
+        queries = queries.select(_some(len(queries), max(FIT_QUESTIONS, room // size), random))
+        rivals = _some(size, room // max(1, len(queries)), random)
+        features = self._features(newcomers, queries, rivals, names)
         left_out = self._right_answers(queries, rivals).to(device)
         answers = torch.zeros(len(queries), dtype=torch.int64, device=device)  # the first column
         found = fit_ranking(features.unbind(), answers, left_out)
-        return RankingWeights(*(max(0.0, round(float(weight), 4)) for weight in found))
+        rounded = [max(0.0, round(float(weight), 4)) for weight in found]
+        return RankingWeights(**dict(zip(names, rounded, strict=True)))
 
-    def _features(self, newcomers: Newcomers, queries: Queries, rivals: IntArray) -> Tensor:
-        """(3, queries, 1 + rivals) vector, links and habits of the right answers, then of the rivals."""
+    def _features(self, newcomers: Newcomers, queries: Queries, rivals: IntArray, names: tuple[str, ...]) -> Tensor:
+        """(names, queries, 1 + rivals) what weights are named for, of the right answers, then of the rivals."""
         size, device, evidence = self.simulation.hidden.num_known, newcomers.embedding.device, self.simulation.evidence
         scorer, columns = TranslationScorer(newcomers), torch.from_numpy(rivals).to(device)
-        found = torch.empty(3, len(queries), 1 + len(rivals), device=device)
+        found = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
         at_once = max(1, SCORES_AT_ONCE // size)
         for start in range(0, len(queries), at_once):
             rows = slice(start, start + at_once)
             part = queries.select(rows)
             answers = torch.from_numpy(part.answer).to(device)[:, None]
-            for feature, values in enumerate(_over_all(scorer, evidence, part, size, device)):
+            for feature, name in enumerate(names):  # one after the other, to hold one at a time
+                values = _over_all(name, scorer, evidence, part, device)
                 found[feature, rows, 0] = values.gather(1, answers)[:, 0]
                 found[feature, rows, 1:] = values[:, columns]
         return found
@@ -167,13 +176,11 @@ def refining(settings: RefineSettings, progress: bool) -> Iterator[Reporter | No
         yield report
 
 
-def _over_all(
-    scorer: Scorer, evidence: GraphEvidence, queries: Queries, size: int, device: torch.device
-) -> Iterator[Tensor]:
-    """(queries, known entities) each feature of the combination, one after the other to hold one at a time."""
-    yield standardised(scorer.answer_scores(queries), size)
-    yield evidence.links.of_answers(queries, size, device)
-    yield evidence.habits.of_answers(queries, size, device)
+def _over_all(name: str, scorer: Scorer, evidence: GraphEvidence, queries: Queries, device: torch.device) -> Tensor:
+    """(queries, known entities) a feature of the combination."""
+    if name == VECTOR:
+        return standardised(scorer.answer_scores(queries), scorer.num_known)
+    return evidence[name].of_answers(queries, scorer.num_known, device)
 
 
 def _some(size: int, most: int, random: np.random.Generator) -> IntArray:

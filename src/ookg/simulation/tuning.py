@@ -200,10 +200,10 @@ class _Search:
         in_first = simulation.in_first_half(seed)[simulation.query_newcomer]
         crossed = np.empty(len(in_first))
         for fit_on in (in_first, ~in_first):
-            weights = contenders.fitted_weights(newcomers, simulation.queries.select(fit_on), seed)
+            weights = contenders.fitted_weights(newcomers, simulation.queries.select(fit_on), seed, now)
             crossed[~fit_on] = 1 / simulation.asking(~fit_on).ranks(contenders.combined(newcomers, weights))
         before = self._try(f"ranking, {name}", now.to_dict(), contenders.combined(newcomers, now))
-        fitted = contenders.fitted_weights(newcomers, simulation.queries, seed)
+        fitted = contenders.fitted_weights(newcomers, simulation.queries, seed, now)
         self._note(f"ranking, {name}, fitted", fitted.to_dict(), crossed)
         return fitted if _is_better(crossed, before) else now
 

@@ -1,0 +1,21 @@
+"""All kinds of evidence by name, in the order in which they add up."""
+
+from __future__ import annotations
+
+from ookg.errors import InputError
+from ookg.evidence.habits import Habits
+from ookg.evidence.links import Links
+from ookg.evidence.paths import Paths
+from ookg.evidence.source import Source
+
+VECTOR = "vector"  # the weight of what is no source: where the vector points
+
+SOURCES: dict[str, type[Source]] = {source.name: source for source in (Links, Habits, Paths)}
+
+
+def register(source: type[Source]) -> type[Source]:
+    """Add a source, after those there are; also as a decorator of its class."""
+    if source.name == VECTOR or source.name in SOURCES or not source.name.isidentifier():
+        raise InputError(f"a source named {source.name!r}, which is taken or no name; name it otherwise")
+    SOURCES[source.name] = source
+    return source

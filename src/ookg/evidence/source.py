@@ -1,0 +1,143 @@
+"""What a kind of evidence is. Read this first to add one.
+
+A *source* says what a graph has to say about answers and claims, beside the vectors. `Links`, `Habits` and `Paths` are
+sources, each in a file of its own. A new one is a subclass of `Source` in a file of its own, and its name in the list
+of `registry.py` (or a call of `registry.register`, from outside this package). Nothing else is to be done: it ranks
+once `RankingWeights` names it, and it is kept up when triples come and go.
+
+A source is counted on known triples, and holds the graph that it speaks about: known triples by entity, and given ones
+beside them (`GrownGraph`). It is never changed: `plus`, `minus` and `with_given` make another one. Directed relations
+are numbers as `link_code` has them: 2·r from the head of a triple over r to its tail, 2·r + 1 the other way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.graph.grown import GrownGraph, Triple, link_code
+from ookg.scoring.queries import Queries
+from ookg.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question, (entity, relation, ?) or (?, relation, entity), on ids."""
+
+    entity: int
+    relation: int
+    asks_tail: bool
+
+    @property
+    def code(self) -> int:
+        """The asked relation, directed from the entity that is given."""
+        return link_code(self.relation, is_head=self.asks_tail)
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What a source says about the answers to one question: nothing (0) about those that are not there.
+
+    entities: (answers,) each once; values: (answers,) the evidence for each
+    """
+
+    entities: IntArray
+    values: FloatArray
+
+    def row(self, num_answers: int) -> Tensor:
+        """(1, answers) the evidence for each of the first entities."""
+        found = np.zeros((1, num_answers), dtype=np.float32)
+        known = self.entities < num_answers
+        found[0, self.entities[known]] = self.values[known]
+        return torch.from_numpy(found)
+
+
+@dataclass(frozen=True)
+class Why:
+    """A link of the asked entity that speaks for an answer.
+
+    link: the directed relation from the asked entity; other: the entity at its other end, the answer itself or one
+    between; strength: how far it speaks for the answer, 0 to 1
+    """
+
+    link: int
+    other: int
+    strength: float
+
+
+class Source(ABC):
+    """One kind of evidence, counted on a graph.
+
+    name: by which weights name it
+    weight, closed_form_weight: what it counts for if nothing else is said, beside fitted vectors and beside those of
+        the closed form; 0: nothing, unless it is asked for by name
+    features: the names of what it says about a claim
+    graph: the triples that it speaks about
+    """
+
+    name: ClassVar[str]
+    weight: ClassVar[float] = 0.0
+    closed_form_weight: ClassVar[float] = 0.0
+    features: ClassVar[tuple[str, ...]]
+    graph: GrownGraph
+
+    # Counting.
+
+    @classmethod
+    @abstractmethod
+    def count(cls, triples: IntArray, graph: GrownGraph) -> Self:
+        """From known triples, (triples, 3). graph: the same by entity; nothing is given beside it."""
+
+    @abstractmethod
+    def with_given(self, given: IntArray, after: GrownGraph) -> Self:
+        """With given triples, (triples, 3), counted in at once: the same as counting all together.
+
+        after: the graph of all; its index may have the given ones too. They may state anew what is known.
+        """
+
+    @abstractmethod
+    def plus(self, triple: Triple, after: GrownGraph) -> Self:
+        """With one more given triple, which `self.graph` is without and `after` has: at the cost of that triple."""
+
+    @abstractmethod
+    def minus(self, triple: Triple, after: GrownGraph) -> Self:
+        """Without a given triple, which `after` is without: the numbers are those from before it came."""
+
+    # Speaking.
+
+    @abstractmethod
+    def of_question(self, asked: Asked) -> Spoken:
+        """The evidence for the answers to one question, at the cost of what it speaks about: no pass over all."""
+
+    def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
+        """(queries, answers) the evidence for each of the first entities as the answer, in a new tensor.
+
+        The same numbers as `of_question`, which this asks for one query after the other. Override it where many can
+        be answered together.
+        """
+        ends = zip(queries.entity.tolist(), queries.relation.tolist(), queries.asks_tail.tolist(), strict=True)
+        rows = [self.of_question(Asked(*end)).row(num_answers) for end in ends]
+        return torch.cat(rows).to(device) if rows else torch.zeros(0, num_answers, device=device)
+
+    @abstractmethod
+    def of_claims(self, claims: IntArray) -> FloatArray:
+        """(claims, features) what it says about each claim (head, relation, tail); ids below 0 are unknown: 0."""
+
+    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
+        """(claims,) the evidence for the tail (or head) of each claim as an answer, from its features.
+
+        The same numbers as `of_question`. By default the first feature.
+        """
+        del asks_tail
+        return features[:, 0]
+
+    def why(self, asked: Asked, answers: IntArray) -> Sequence[Why | None]:
+        """For each of some answers the link that speaks most for it; None where none does. By default it has none."""
+        del asked
+        return [None] * len(answers)
