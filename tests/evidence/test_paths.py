@@ -79,7 +79,7 @@ def test_answers_are_what_paths_of_two_reach() -> None:
     expected = {0: 1 / 3 + 1 / 2, 2: 1 / 3, 4: 1 / 3 + 1 / 2}
     assert dict(zip(said.entities.tolist(), said.values.tolist(), strict=True)) == pytest.approx(expected)
     assert paths_of(chain).of_question(Asked(9, 0, True)).entities.tolist() == []
-    (why,) = paths_of(chain).why(Asked(0, 0, True), np.array([4]))
+    (why,) = said.why(np.array([4]))
     assert why is not None
     assert (why.link, why.other, why.strength) == (2, 5, 0.5)  # over relation 1 to 5, which has fewer others than 1
 

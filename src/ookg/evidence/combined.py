@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from ookg.errors import InputError
 from ookg.evidence.links import Links
 from ookg.evidence.registry import SOURCES, VECTOR
-from ookg.evidence.source import Asked, Source, Why
+from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.evidence.weights import CLOSED_FORM_WEIGHTS, RankingWeights
 from ookg.graph.grown import MANY, GrownGraph, Triple
 from ookg.graph.index import GraphIndex
@@ -29,7 +29,9 @@ __all__ = [
     "GraphEvidence",
     "RankingWeights",
     "Standing",
+    "answer_scores",
     "combined_scores",
+    "reasons",
     "standard_scores",
     "standardised",
 ]
@@ -97,14 +99,9 @@ class GraphEvidence:
         """(claims, features) what some sources say about claims, one after the other."""
         return np.concatenate([self[name].of_claims(claims) for name in names], axis=1)
 
-    def why(self, asked: Asked, answers: IntArray, weights: RankingWeights) -> list[Why | None]:
-        """For each answer the link that speaks for it, by the first source that counts and has one."""
-        found: list[Why | None] = [None] * len(answers)
-        for name, _ in weights.of_sources():
-            missing = [place for place, reason in enumerate(found) if reason is None]
-            for place, reason in zip(missing, self[name].why(asked, answers[missing]), strict=True):
-                found[place] = reason
-        return found
+    def of_question(self, asked: Asked, weights: RankingWeights) -> dict[str, Spoken]:
+        """What the sources that count say about the answers to one question."""
+        return {name: self[name].of_question(asked) for name, _ in weights.of_sources()}
 
 
 def _inside(triples: IntArray, num_relations: int) -> IntArray:
@@ -124,12 +121,16 @@ def _with_each_given(source: Source, graph: GrownGraph) -> Source:
     return source
 
 
-@one_torch_thread()
 def standardised(scores: Tensor, num_known: int) -> Tensor:
     """(queries, entities) scores minus their mean over the known entities, over their standard deviation."""
+    return _standardised_in_place(scores.clone(), num_known)
+
+
+@one_torch_thread()
+def _standardised_in_place(scores: Tensor, num_known: int) -> Tensor:
     known = scores[:, :num_known]
     spread = known.std(dim=1, keepdim=True, correction=0) if num_known > 1 else torch.ones_like(known[:, :1])
-    return (scores - known.mean(dim=1, keepdim=True)).div_(spread.clamp_min_(torch.finfo(scores.dtype).tiny))
+    return scores.sub_(known.mean(dim=1, keepdim=True)).div_(spread.clamp_min_(torch.finfo(scores.dtype).tiny))
 
 
 def combined_scores(
@@ -143,12 +144,12 @@ def combined_scores(
     This is the one place that says how a score is made, of one question as of many. The order is part of it: another
     one has other last bits.
 
-    vectors: (queries, answers) the scores of each model, one after the other
+    vectors: (queries, answers) the scores of each model, one after the other; written over
     evidence: (queries, answers) that of a source, by its name, in a new tensor on a device
     """
     total, models = torch.empty(0), 0
     for scores in vectors:
-        position = standardised(scores, num_known)
+        position = _standardised_in_place(scores, num_known)
         total = position if not models else total.add_(position)
         models += 1
     total *= weights[VECTOR] / models
@@ -157,6 +158,20 @@ def combined_scores(
         part = evidence(name, total.device)
         added = part.mul_(weight) if added is None else added.add_(part, alpha=weight)
     return total if added is None else total.add_(added)
+
+
+def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoken: Mapping[str, Spoken]) -> Tensor:
+    """(answers,) the combined scores of the answers to one question. scores: (answers,) of a model, written over"""
+    size = len(scores)
+    return combined_scores([scores[None]], num_known, weights, lambda name, _: spoken[name].row(size))[0]
+
+
+def reasons(spoken: Mapping[str, Spoken], answers: IntArray) -> list[Why | None]:
+    """For each answer the link that speaks for it, by the first source that has one."""
+    found: list[Why | None] = [None] * len(answers)
+    for said in spoken.values():
+        found = [first or why for first, why in zip(found, said.why(answers), strict=True)]
+    return found
 
 
 class CombinedScorer(Scorer):

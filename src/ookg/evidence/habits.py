@@ -135,6 +135,7 @@ class Habits(Source):
 def _log1p(counts: IntArray) -> FloatArray:
     """log(1 + n) of each."""
     found: FloatArray = LOGARITHMS[np.minimum(counts, len(LOGARITHMS) - 1)]
-    large = np.flatnonzero(counts >= len(LOGARITHMS))
-    found[large] = np.log1p(counts[large])
+    if len(counts) and int(counts.max()) >= len(LOGARITHMS):
+        large = counts >= len(LOGARITHMS)
+        found[large] = np.log1p(counts[large])
     return found

@@ -30,6 +30,7 @@ from ookg.types import FloatArray, IntArray
 SMOOTHING = 5.0
 # A rule of this confidence all but states what it speaks for; how many triples are looked at for `redundancy`.
 STRONG_CONFIDENCE, SAMPLED_TRIPLES = 0.5, 2000
+FEW_LINKS = 64  # which are looked up one by one
 LOW_BITS = (1 << 32) - 1  # of a key of two directed relations
 
 
@@ -161,6 +162,8 @@ class Links(Source):
 
     def _changes(self, link: IntArray, key: Callable[[int], int]) -> FloatArray:
         """(links,) by how much the count with the key of each link is larger than was counted in bulk."""
+        if len(link) < FEW_LINKS:
+            return np.array([self.change.get(key(code), 0) for code in link.tolist()], dtype=np.float64)
         there = np.flatnonzero(np.bincount(link))  # few, however many links
         table = np.zeros(int(there[-1]) + 1 if len(there) else 0)
         table[there] = [self.change.get(key(code), 0) for code in there.tolist()]
@@ -175,12 +178,13 @@ class Links(Source):
     def of_question(self, asked: Asked) -> Spoken:
         """The entities that the asked one is linked to, each with the confidence of the best link."""
         link, other = self.graph.links_of(asked.entity)
-        confidence = self.confidence(link, asked.code)
-        speaks = confidence > 0
-        entities, place = np.unique(other[speaks], return_inverse=True)
-        best = np.zeros(len(entities))
-        np.maximum.at(best, place.ravel(), confidence[speaks])
-        return Spoken(entities, best)
+        sure = self.confidence(link, asked.code)
+        speaks = np.flatnonzero(sure)
+        speaks = speaks[np.argsort(other[speaks], kind="stable")]
+        link, other, sure = link[speaks], other[speaks], sure[speaks]
+        first = np.flatnonzero(np.diff(other, prepend=-1))  # of the links to each entity
+        best = np.maximum.reduceat(sure, first) if len(first) else sure
+        return _SpokenLinks(other[first], best, link, other, sure)
 
     def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
         """(queries, answers) the evidence for each of the first entities as the answer."""
@@ -202,17 +206,23 @@ class Links(Source):
         np.maximum.at(found[:, 0], claim, self.confidence(link, 2 * claims[claim, 1]))
         return found
 
-    def why(self, asked: Asked, answers: IntArray) -> list[Why | None]:
-        """The direct link that speaks most for each answer."""
-        link, other = self.graph.links_of(asked.entity)
-        fits = np.flatnonzero(np.isin(other, answers))
-        link, other = link[fits], other[fits]
-        confidence = self.confidence(link, asked.code)
-        best: dict[int, Why] = {}
-        for code, entity, sure in zip(link.tolist(), other.tolist(), confidence.tolist(), strict=True):
-            if sure > (best[entity].strength if entity in best else 0.0):
-                best[entity] = Why(code, entity, sure)
-        return [best.get(answer) for answer in answers.tolist()]
+
+@dataclass(frozen=True)
+class _SpokenLinks(Spoken):
+    """link, other, sure: the links that speak for the entities, sorted by these, and their confidence"""
+
+    link: IntArray
+    other: IntArray
+    sure: FloatArray
+
+    def why(self, answers: IntArray) -> list[Why | None]:
+        """The direct link that speaks most for each answer; of equals the first."""
+        start, stop = np.searchsorted(self.other, answers), np.searchsorted(self.other, answers, side="right")
+        found: list[Why | None] = [None] * len(answers)
+        for number in np.flatnonzero(start < stop).tolist():
+            best = int(start[number]) + int(np.argmax(self.sure[start[number] : stop[number]]))
+            found[number] = Why(int(self.link[best]), int(self.other[best]), float(self.sure[best]))
+        return found
 
 
 def _pairs_changed(others: GrownGraph, triple: Triple, sign: int) -> dict[int, int]:

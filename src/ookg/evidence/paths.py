@@ -78,8 +78,8 @@ class Paths(Source):
         """The paths of two from the asked entity to others, as in `of_claims`; hubs are left out (`MOST_WALKED`)."""
         steps = self._second_steps(asked.entity)
         entities, place = np.unique(steps.other, return_inverse=True)
-        shares = np.bincount(place.ravel(), steps.share, minlength=len(entities))
-        return Spoken(entities, shares.astype(np.float64))
+        values: FloatArray = np.bincount(place.ravel(), steps.share, minlength=len(entities)).astype(np.float64)
+        return _SpokenPaths(entities, values, self.graph, asked.entity, steps)
 
     def _second_steps(self, entity: int) -> _Steps:
         near = np.unique(self.graph.links_of(entity)[1])
@@ -121,19 +121,27 @@ class Paths(Source):
         del asks_tail
         return features[:, self.features.index("paths of two")]
 
-    def why(self, asked: Asked, answers: IntArray) -> list[Why | None]:
+
+@dataclass(frozen=True)
+class _SpokenPaths(Spoken):
+    """graph, entity: what was asked; steps: the second steps of its paths"""
+
+    graph: GrownGraph
+    entity: int
+    steps: _Steps
+
+    def why(self, answers: IntArray) -> list[Why | None]:
         """The first link of the path that speaks most for each answer: by way of the entity with the fewest others."""
-        steps = self._second_steps(asked.entity)
-        links, others = self.graph.links_of(asked.entity)
+        links, others = self.graph.links_of(self.entity)
         found: list[Why | None] = []
         for answer in answers.tolist():
-            rows = np.flatnonzero(steps.other == answer)
+            rows = np.flatnonzero(self.steps.other == answer)
             if not len(rows):
                 found.append(None)
                 continue
-            best = rows[np.argmax(steps.share[rows])]
-            between = int(steps.between[best])
-            found.append(Why(int(links[others == between].min()), between, float(steps.share[best])))
+            best = rows[np.argmax(self.steps.share[rows])]
+            between = int(self.steps.between[best])
+            found.append(Why(int(links[others == between].min()), between, float(self.steps.share[best])))
         return found
 
 

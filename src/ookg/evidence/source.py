@@ -41,6 +41,19 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Why:
+    """A link of the asked entity that speaks for an answer.
+
+    link: the directed relation from the asked entity; other: the entity at its other end, the answer itself or one
+    between; strength: how far it speaks for the answer, 0 to 1
+    """
+
+    link: int
+    other: int
+    strength: float
+
+
+@dataclass(frozen=True)
 class Spoken:
     """What a source says about the answers to one question: nothing (0) about those that are not there.
 
@@ -53,22 +66,16 @@ class Spoken:
     def row(self, num_answers: int) -> Tensor:
         """(1, answers) the evidence for each of the first entities."""
         found = np.zeros((1, num_answers), dtype=np.float32)
-        known = self.entities < num_answers
-        found[0, self.entities[known]] = self.values[known]
+        entities, values = self.entities, self.values
+        if len(entities) and int(entities.max()) >= num_answers:
+            inside = entities < num_answers
+            entities, values = entities[inside], values[inside]
+        found[0, entities] = values
         return torch.from_numpy(found)
 
-
-@dataclass(frozen=True)
-class Why:
-    """A link of the asked entity that speaks for an answer.
-
-    link: the directed relation from the asked entity; other: the entity at its other end, the answer itself or one
-    between; strength: how far it speaks for the answer, 0 to 1
-    """
-
-    link: int
-    other: int
-    strength: float
+    def why(self, answers: IntArray) -> Sequence[Why | None]:
+        """For each of some answers the link that speaks most for it; None where none does. By default it has none."""
+        return [None] * len(answers)
 
 
 class Source(ABC):
@@ -113,7 +120,10 @@ class Source(ABC):
 
     @abstractmethod
     def of_question(self, asked: Asked) -> Spoken:
-        """The evidence for the answers to one question, at the cost of what it speaks about: no pass over all."""
+        """The evidence for the answers to one question, at the cost of what it speaks about: no pass over all.
+
+        What is returned also says why. A source that names links has a subclass of `Spoken` of its own.
+        """
 
     def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
         """(queries, answers) the evidence for each of the first entities as the answer, in a new tensor.
@@ -136,8 +146,3 @@ class Source(ABC):
         """
         del asks_tail
         return features[:, 0]
-
-    def why(self, asked: Asked, answers: IntArray) -> Sequence[Why | None]:
-        """For each of some answers the link that speaks most for it; None where none does. By default it has none."""
-        del asked
-        return [None] * len(answers)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.evidence.combined import GraphEvidence, RankingWeights, combined_scores
-from ookg.evidence.source import Asked, Why
+from ookg.evidence.combined import RankingWeights, answer_scores, reasons
+from ookg.evidence.source import Asked, Spoken, Why
 from ookg.extension.answers import Answer, LinkReason, Prediction, Reasons
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.reasons import explanation, trust_in
@@ -142,8 +142,9 @@ def _prediction(
 ) -> Prediction:
     """scores: -D with each entity, written over"""
     num_known, entity = state.num_known, asked.entity
+    spoken = _spoken(state, asked, weights)
     if weights is not None:
-        scores = _with_evidence(state, asked, scores, weights)
+        scores = answer_scores(torch.from_numpy(scores), num_known, weights, spoken).numpy()
     if not options.new_answers:
         scores[num_known:] = -np.inf
     if entity >= num_known:
@@ -153,10 +154,7 @@ def _prediction(
         scores[stated] = -np.inf
     best = best_places(scores, options.top)
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
-    links: list[LinkReason | None] = [None] * len(best)
-    if weights is not None:
-        whys = _evidence(state).why(asked, best, weights)
-        links = [_reason(state, answer, why) for answer, why in zip(best.tolist(), whys, strict=True)]
+    links = [_reason(state, answer, why) for answer, why in zip(best.tolist(), reasons(spoken, best), strict=True)]
     rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), links, strict=True)
     answers = [
         Answer(label, score, rank, place in known, place >= num_known, link)
@@ -164,25 +162,16 @@ def _prediction(
     ]
     if entity < num_known:
         return Prediction(answers, [], [], None)
-    reasons = Reasons(partial(explanation, state, entity, asked.relation))
-    return Prediction(answers, reasons, [], trust_in(state, entity, combine=weights is not None))
+    made_of = Reasons(partial(explanation, state, entity, asked.relation))
+    return Prediction(answers, made_of, [], trust_in(state, entity, combine=weights is not None))
 
 
-def _with_evidence(state: State, asked: Asked, scores: Scores, weights: RankingWeights) -> Scores:
-    """-D of all entities joined with what the graph says."""
-    evidence = _evidence(state)
-
-    def spoken(name: str, _: torch.device) -> Tensor:
-        return evidence[name].of_question(asked).row(len(scores))
-
-    joined: Scores = combined_scores([torch.from_numpy(scores)[None]], state.num_known, weights, spoken)[0].numpy()
-    return joined
-
-
-def _evidence(state: State) -> GraphEvidence:
-    evidence = state.evidence
-    assert evidence is not None  # `answered` with weights is asked of a state with evidence
-    return evidence
+def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:
+    """What the graph says about the answers; nothing if the vector alone ranks."""
+    if weights is None:
+        return {}
+    assert state.evidence is not None  # `answered` with weights is asked of a state with evidence
+    return state.evidence.of_question(asked, weights)
 
 
 def _reason(state: State, answer: int, why: Why | None) -> LinkReason | None:

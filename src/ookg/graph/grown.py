@@ -200,7 +200,10 @@ class GrownGraph:
         """The same for many entities: the place of each side's entity among them, ascending, and (sides, 2)."""
         if not len(self.batch) and not self.sides:
             return np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.int64)
-        changed = [place for place, entity in enumerate(entities.tolist()) if entity in self.sides]
+        if len(self.sides) < len(entities):
+            changed = np.flatnonzero(np.isin(entities, np.array(list(self.sides), dtype=np.int64))).tolist()
+        else:
+            changed = [place for place, entity in enumerate(entities.tolist()) if entity in self.sides]
         parts = [self.given_sides(entity) for entity in entities[changed].tolist()]
         owners = [np.repeat(changed, [len(part) for part in parts]).astype(np.int64)]
         if len(self.batch):
