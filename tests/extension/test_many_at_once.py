@@ -14,6 +14,7 @@ import ookg
 from ookg.evidence.combined import RankingWeights
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import AnswerOptions, Question, answered
+from ookg.extension.vectors import entity_vector, entity_vectors
 from ookg.graph.grown import MANY
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
@@ -154,3 +155,27 @@ def test_an_old_state_answers_as_before(model: ookg.Model) -> None:
     extended.remove(many(1)[:40])
     assert answered(state, questions, AnswerOptions(combine=False), None) == before
     assert answered(extended._state, questions, AnswerOptions(combine=False), None) != before
+
+
+@pytest.mark.parametrize("weights", [Correlation(4.0), Degree()], ids=str)
+@pytest.mark.parametrize("refine", [False, True], ids=["closed form", "refined"])
+def test_groups_asked_together_have_the_vectors_of_each(model: ookg.Model, weights: Weights, refine: bool) -> None:
+    pairs = [(f"a{number}", f"r{number % 3}", f"b{number}") for number in range(12)]
+    rows = [
+        *pairs,
+        ("a1", "r3", "b2"),
+        ("a5", "r0", "a5"),
+        ("x", "made", "e1"),
+        ("x", "r1", "e3"),
+        ("lost", "r1", "also"),
+    ]
+    rows += [(f"{'ab'[number % 2]}{number % 12}", f"r{number % 4}", f"e{number % 20}") for number in range(0, 60, 5)]
+    rows += [(f"n{number}", f"r{number % 4}", f"e{number % 20}") for number in range(30)]
+    state = model.extend(rows, weights=weights, refine=FIT if refine else False)._state
+    assert len(state.everyone) == 3 < len(state.groups)  # alone, tied, and those with a relation of their own
+    for relation in range(4):
+        together = entity_vectors(state, state.new_entities, relation)
+        for entity, vector in zip(state.new_entities.tolist(), together, strict=True):
+            torch.testing.assert_close(
+                entity_vector(state, entity, relation)[0], vector, rtol=0, atol=0, equal_nan=True
+            )

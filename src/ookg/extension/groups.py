@@ -18,6 +18,7 @@ from ookg.newcomers.embedder import NeighborLimit, Newcomers, prepared
 from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.newcomers.support import Support, Unused
+from ookg.newcomers.together import Together
 from ookg.simulation.trust import Trust
 from ookg.types import BoolArray, FloatArray, IntArray
 
@@ -255,18 +256,15 @@ def _limited(newcomers: Newcomers, given: IntArray, numbers: IntArray, limit: Ne
 
 
 def joined(groups: Sequence[Group]) -> Group:
-    """Groups that are not tied, as one: nothing of one matters to another. It is there to be asked for vectors."""
+    """Groups as one, to be asked for vectors: nothing of one matters to another.
+
+    All of them are tied, without new relations, or none is.
+    """
     if len(groups) == 1 and groups[0].is_here is None:
         return groups[0]
     here = [group.present for group in groups]
     first = np.cumsum([0, *map(len, here)])
-    supports = [_of_those(group.newcomers.support, group.is_here) for group in groups]
-    newcomer, relation, neighbor, is_head, triple = (
-        np.concatenate([getattr(part, name) for part in supports])
-        for name in ("newcomer", "relation", "neighbor", "is_head", "triple")
-    )
-    newcomer = newcomer + np.repeat(first[:-1], [len(part.newcomer) for part in supports])
-    support = Support(newcomer, relation, neighbor, is_head, triple, int(first[-1]))
+    support = _one_after_another([_of_those(group.newcomers.support, group.is_here) for group in groups], first)
     fitted = [
         group.newcomers.refined[torch.from_numpy(rows).to(group.newcomers.refined.device)]
         for group, rows in zip(groups, here, strict=True)
@@ -278,11 +276,52 @@ def joined(groups: Sequence[Group]) -> Group:
         support=support,
         unused=Unused(nothing, nothing, nothing, nothing),
         refined=torch.cat(fitted) if fitted else None,
+        together=_joined_ties([group.newcomers for group in groups], support, first),
     )
     entities = np.concatenate([group.entities[rows] for group, rows in zip(groups, here, strict=True)])
     came = np.concatenate([group.came[rows] for group, rows in zip(groups, here, strict=True)])
     none_given = np.empty((0, 3), dtype=np.int64)
     return Group(entities, nothing, came, nothing, none_given, nothing, newcomers, groups[0].num_trained, True)
+
+
+def _one_after_another(supports: Sequence[Support], first: IntArray) -> Support:
+    """Supports as one; first: where the newcomers of each begin, and how many there are in all."""
+    newcomer, relation, neighbor, is_head, triple = (
+        np.concatenate([getattr(part, name) for part in supports])
+        for name in ("newcomer", "relation", "neighbor", "is_head", "triple")
+    )
+    newcomer = newcomer + np.repeat(first[:-1], [len(part.newcomer) for part in supports])
+    return Support(newcomer, relation, neighbor, is_head, triple, int(first[-1]))
+
+
+def _joined_ties(parts: Sequence[Newcomers], support: Support, first: IntArray) -> Together | None:
+    """What ties determine in several groups without new relations."""
+    solved = [part.together for part in parts if part.together is not None]
+    if not solved:
+        return None
+    known = solved[0].embedding.num_entities
+    moved = [
+        one.ties.triples + np.where(one.ties.triples >= [known, np.iinfo(np.int64).max, known], start, 0)
+        for one, start in zip(solved, first[:-1].tolist(), strict=True)
+    ]
+    member = np.cumsum([0, *(len(one.ties.members) for one in solved)])
+    peers = _one_after_another(
+        [
+            replace(one.peers, neighbor=one.peers.neighbor + start)
+            for one, start in zip(solved, member[:-1].tolist(), strict=True)
+        ],
+        first,
+    )
+    position = np.concatenate([one.ties.position for one in solved])
+    ties = replace(solved[0].ties, support=support, triples=np.concatenate(moved), position=position)
+    return replace(
+        solved[0],
+        ties=ties,
+        support=support,
+        peers=peers,
+        vectors=torch.cat([one.vectors for one in solved]),
+        makes_relation=np.concatenate([one.makes_relation for one in solved]),
+    )
 
 
 def _of_those(support: Support, is_here: BoolArray | None) -> Support:

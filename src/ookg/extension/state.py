@@ -75,11 +75,15 @@ class State:
 
     @cached_property
     def everyone(self) -> list[Group]:
-        """All groups that have new entities: those that stand alone joined to one, and those that are tied."""
+        """All groups that have new entities, in few: those that stand alone joined to one, and so those that are tied.
+
+        Those with relations of their own stay as they are.
+        """
         groups = [group for group in self.groups.values() if len(group.entities)]
-        tied = [group for group in groups if group.is_tied]
         alone = [group for group in groups if not group.is_tied]
-        return [*([joined(alone)] if alone else []), *tied]
+        tied = [group for group in groups if group.is_tied and not len(group.relations)]
+        others = [group for group in groups if group.is_tied and len(group.relations)]
+        return [*(joined(part) for part in (alone, tied) if part), *others]
 
     @property
     def new_entities(self) -> IntArray:
