@@ -151,3 +151,17 @@ def test_what_is_kept_are_columns_of_the_whole_features_without_other_right_answ
     ]
     assert ways._right_answers(queries, rivals).tolist() == expected
     assert any(map(any, expected))
+
+
+def test_sources_that_were_chosen_by_hand_are_fitted_too() -> None:
+    simulation = planted(30, second_is_rare=False)
+    ways = Contenders(simulation)
+    by_default = ways.fitted_weights(ways.closed, simulation.queries)
+    assert list(by_default) == ["vector", "links", "habits"]
+    # The right answers are tails of relations that the heads, and so 25, have no part in: paths lead elsewhere.
+    chosen = ways.fitted_weights(ways.closed, simulation.queries, now=RankingWeights(paths=1.0))
+    assert chosen["paths"] == 0
+    seen = ways._features(ways.closed, simulation.queries, np.arange(KNOWN), ("paths",))
+    assert seen.shape == (1, 60, 1 + KNOWN)
+    assert seen[:, :, 1:].max() > 0
+    assert seen[:, :, 0].max() == 0
