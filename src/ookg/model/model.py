@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from ookg.errors import InputError, unknown_name
+from ookg.errors import InputError
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, GraphEvidence, RankingWeights
 from ookg.extension.answers import (
     Answer,
@@ -31,6 +30,7 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
+from ookg.model.embedded import new_vectors, weights_of_vectors
 from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
@@ -265,36 +265,9 @@ class Model:
             those weights depend on it, else degree
         refine: fit the vectors to their triples from there on; known vectors do not move. `report` tells the steps.
         """
-        if refine and query_relation is not None:
-            raise InputError("a query relation with refine, whose vectors serve every query; leave one of them out")
-        if weights is None and self.checkpoint.statistics is None and query_relation is not None:
-            weights = Correlation()  # refused with the reason
-        weights = weights or self.default_weights(Correlation() if query_relation is not None else Degree())
-        if query_relation is not None and not weights.needs_query:
-            name = type(weights).__name__.lower()
-            raise InputError(
-                f"a query relation with {name} weights, which do not look at it; choose correlation weights"
-            )
-        if weights.needs_query and query_relation is None:
-            raise InputError(
-                "correlation weights depend on the relation that is asked for, so there is no single vector; "
-                "give a query relation, or choose uniform or degree weights"
-            )
+        weights = weights_of_vectors(self, weights, query_relation, refined=bool(refine))
         given = self.refined(self.given(triples, weights, limit, new_relations=True), refine, report)
-        newcomers, first = given.newcomers, len(self.entities)
-        queries = None
-        if query_relation is not None:
-            queries = np.full(newcomers.support.num_newcomers, self._relation(query_relation, given))
-        vectors = newcomers.vectors(np.arange(newcomers.support.num_newcomers), queries)
-        made = newcomers.representable
-        return NewVectors(
-            given.entities.select(np.flatnonzero(made) + first),
-            vectors[torch.from_numpy(made)],
-            newcomers.counts[made],
-            given.entities.select(np.flatnonzero(~made) + first),
-            given.notes,
-            lambda: self.trust(newcomers, np.flatnonzero(made), refine=bool(refine)),
-        )
+        return new_vectors(self, given, query_relation, refined=bool(refine))
 
     def predict(  # noqa: PLR0913 (options by keyword)
         self,
@@ -361,20 +334,6 @@ class Model:
             remedy = "give triples of known entities and relations"
             raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
         return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(given.relations))
-
-    def _relation(self, label: str, given: Given) -> int:
-        number = given.relations.find(label)
-        if number is None:
-            known = given.relations.labels.to_pylist()
-            raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
-        if not given.newcomers.has_relation(np.array([number]))[0]:
-            geometry = self.checkpoint.embedding.geometry
-            if isinstance(geometry, Projected):
-                remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
-            else:
-                remedy = "give a triple of it whose two ends are known"
-            raise InputError(f"relation {label!r} is new and has no vector; {remedy}")
-        return number
 
 
 def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
