@@ -106,6 +106,6 @@ def test_a_classification_can_be_pickled_and_printed(parts: dict[str, Split]) ->
     first, accuracy = found.claims[0], found.accuracy
     word = "true" if first.verdict else "false"
     lines = str(found).splitlines()
-    assert lines[0] == f"{len(found.claims)} claims, {accuracy:.1f} % right"
-    assert lines[1] == f"{first.head} {first.relation} {first.tail}: {word}"
+    assert lines[0].startswith(f"{first.head} {first.relation} {first.tail}: {word} (")
+    assert lines[len(found.claims)] == f"{accuracy:.1f} % right"
     assert repr(found.judge).startswith("<ookg judge: learned from ")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Trust
-from ookg.system.display import counted
 from ookg.types import BoolArray, FloatArray
 
 
@@ -22,8 +21,9 @@ class Verdict:
     verdict: bool | None
 
     def __str__(self) -> str:
-        word = {True: "true", False: "false", None: "unknown"}[self.verdict]
-        return f"{self.head} {self.relation} {self.tail}: {word}"
+        word = {True: "true", False: "false", None: "no verdict"}[self.verdict]
+        score = "" if self.score is None else f" ({self.score:.3f} against {self.threshold:.3f})"
+        return f"{self.head} {self.relation} {self.tail}: {word}{score}"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,10 @@ class Classification:
     judge: FittedJudge | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        right = "" if self.accuracy is None else f", {self.accuracy:.1f} % right"
-        return f"{counted(len(self.claims), 'claim')}{right}\n" + "\n".join(str(claim) for claim in self.claims)
+        lines = [str(claim) for claim in self.claims]
+        if self.accuracy is not None:
+            lines.append(f"{self.accuracy:.1f} % right")
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)] or ["no claims"])
 
 
 def accuracy(scores: FloatArray, thresholds: FloatArray, truth: BoolArray | None) -> float | None:

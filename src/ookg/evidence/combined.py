@@ -15,7 +15,7 @@ from ookg.evidence.links import Links
 from ookg.evidence.registry import SOURCES, VECTOR
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.evidence.weights import CLOSED_FORM_WEIGHTS, RankingWeights
-from ookg.graph.grown import GrownGraph, Triple
+from ookg.graph.grown import MANY, GrownGraph, Triple
 from ookg.graph.index import GraphIndex
 from ookg.graph.linked import all_triples, graph_alone
 from ookg.kernels.threads import one_torch_thread
@@ -70,7 +70,7 @@ class GraphEvidence:
         return GraphEvidence(after, lambda kind: self[kind.name].with_given(given, after))
 
     def beside(self, graph: GrownGraph) -> GraphEvidence:
-        """With the given triples of a graph, which come and go one by one; known triples are those of this one."""
+        """With the given triples of a graph, which come and go; known triples are those of this one."""
         return GraphEvidence(graph, lambda kind: self[kind.name])
 
     def plus(self, triple: Triple, after: GrownGraph) -> GraphEvidence:
@@ -111,10 +111,13 @@ def _inside(triples: IntArray, num_relations: int) -> IntArray:
 
 
 def _with_each_given(source: Source, graph: GrownGraph) -> Source:
-    """A source of known triples with the given ones of a graph."""
-    rows = graph.in_order()
-    for place, (triple, number) in enumerate(rows, start=1):
-        source = source.plus(triple, graph if place == len(rows) else source.graph.plus(triple, number))
+    """A source of known triples with the given ones of a graph: many at once, or one by one."""
+    given = graph.all_given
+    if len(given) >= MANY:
+        return source.with_given(given.triples, graph)
+    for place, (head, relation, tail) in enumerate(given.triples.tolist()):
+        triple, is_last = (head, relation, tail), place + 1 == len(given)
+        source = source.plus(triple, graph if is_last else source.graph.plus(triple, place))
     return source
 
 

@@ -117,7 +117,7 @@ class Links(Source):
 
     def with_given(self, given: IntArray, after: GrownGraph) -> Links:
         """With given triples counted in: only the entity pairs that they join are counted anew."""
-        size = after.index.num_relations
+        size = max(after.index.num_relations, 1 + int(given[:, 1].max(initial=-1)))
         before = self._between(given)
         change = LinkRules.count(before, size), LinkRules.count(np.concatenate([before, given]), size)
         return replace(self, graph=after, rules=self.rules.changed(*change))

@@ -63,7 +63,7 @@ class Paths(Source):
     def adjacency(self) -> Any:
         """(entities, entities) sparse, 1 where a triple joins the two; the last entity is in none."""
         known = known_links(self.graph.index)
-        given = np.array(list(self.graph.triples), dtype=np.int64).reshape(-1, 3)
+        given = self.graph.all_given.triples
         ends = (
             np.concatenate([known.owner, given[:, 0], given[:, 2]]),
             np.concatenate([known.other, given[:, 2], given[:, 0]]),

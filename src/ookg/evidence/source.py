@@ -105,7 +105,7 @@ class Source(ABC):
     def with_given(self, given: IntArray, after: GrownGraph) -> Self:
         """With given triples, (triples, 3), counted in at once: the same as counting all together.
 
-        after: the graph of all; its index has the given ones too. They may state anew what is known.
+        after: the graph of all; its index may have the given ones too. They may state anew what is known.
         """
 
     @abstractmethod

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, overload
 
 from torch import Tensor
 
 from ookg.simulation.trust import Trust, TrustTable
+from ookg.system.display import counted
 from ookg.types import IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NewVectors:
     """Vectors of new entities.
 
@@ -34,6 +35,28 @@ class NewVectors:
     def trust(self) -> TrustTable:
         """How far to trust each vector: triples, spread of the candidates, what to expect of it."""
         return self.find_trust()
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __repr__(self) -> str:
+        vectors = counted(len(self.entities), "new entity", "new entities")
+        without = f", {len(self.without_vector):,} more without" if self.without_vector else ""
+        return f"<ookg.NewVectors of {vectors}, {self.vectors.shape[1]} numbers each{without}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the trust itself, in place of how to find it."""
+        return vars(self) | {"trust": self.trust, "find_trust": _Kept(self.trust)}
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A trust that was found before."""
+
+    trust: TrustTable
+
+    def __call__(self) -> TrustTable:
+        return self.trust
 
 
 @dataclass(frozen=True)
@@ -76,15 +99,59 @@ class Reason:
     weight: float
 
 
+class Reasons(Sequence[Reason]):
+    """Reasons that are looked up when they are first read. Equal to a list of the same, and pickled as one."""
+
+    def __init__(self, find: Callable[[], list[Reason]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _reasons(self) -> list[Reason]:
+        return self._find()
+
+    def __len__(self) -> int:
+        return len(self._reasons)
+
+    @overload
+    def __getitem__(self, place: int) -> Reason: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Reason]: ...
+    def __getitem__(self, place: int | slice) -> Reason | list[Reason]:
+        return self._reasons[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reasons | list) and self._reasons == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._reasons)
+
+    def __reduce__(self) -> tuple[type[list[Reason]], tuple[list[Reason]]]:
+        return list, (self._reasons,)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
 
-    explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from
+    explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from; it is
+        looked up when it is first read
     trust: how far to trust a new entity's vector; None for a known one
     """
 
     answers: list[Answer]
-    explanation: list[Reason]
+    explanation: Sequence[Reason]
     notes: list[str]
     trust: Trust | None = None
+
+    def __str__(self) -> str:
+        lines = [f"{one.rank:>3} {one.score:>9.3f}  {one.entity}{_marks(one)}" for one in self.answers]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)] or ["no answers"])
+
+
+def _marks(answer: Answer) -> str:
+    marks = [word for word, holds in (("known", answer.is_known), ("new", answer.is_new)) if holds]
+    if answer.link is not None:
+        marks.append(f"{answer.link.relation} {answer.link.direction}, {answer.link.confidence:.2f}")
+    return f"  ({'; '.join(marks)})" if marks else ""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from torch import Tensor
 
 from ookg.errors import InputError
@@ -24,6 +25,7 @@ from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.questions import AnswerOptions, Question, answered, ranking_weights
 from ookg.extension.state import State, with_evidence, with_triples, without_triples
 from ookg.extension.vectors import entity_vector, single_vectors
+from ookg.graph.grown import row_keys
 from ookg.graph.triples import TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.simulation.trust import Trust
@@ -61,7 +63,7 @@ class ExtendedModel:
     def triples(self) -> list[tuple[str, str, str]]:
         """The given triples, first come first."""
         state = self._state
-        return [state.labels(triple) for triple, _ in state.graph.in_order()]
+        return [state.labels(triple) for triple in as_tuples(state.graph.all_given.triples)]
 
     @property
     def new_entities(self) -> list[str]:
@@ -75,11 +77,11 @@ class ExtendedModel:
         return [*self._read, *reasons.notes(self._state)]
 
     def __len__(self) -> int:
-        return len(self._state.graph.triples)
+        return len(self._state.graph)
 
     def __repr__(self) -> str:
         state = self._state
-        given = counted(len(state.graph.triples), "given triple")
+        given = counted(len(state.graph), "given triple")
         new = counted(len(state.new_entities), "new entity", "new entities")
         return f"<ookg.ExtendedModel of {self.model!r}: {given}, {new}>"
 
@@ -94,8 +96,10 @@ class ExtendedModel:
             state = self._state
             entities = state.entities.extended(rows.entities.labels)
             relations = state.relations.extended(rows.relations.labels)
-            ids = dict.fromkeys(as_tuples(rows.encoded(entities, relations)))
-            fresh = [triple for triple in ids if triple not in state.graph.triples]
+            ids = rows.encoded(entities, relations)
+            if len(ids) > 1:
+                ids = ids[np.sort(np.unique(row_keys(ids), return_index=True)[1])]
+            fresh = ids[~state.graph.has(ids)]
             self._state = with_triples(replace(state, entities=entities, relations=relations), fresh)
             self._read += rows.notes
         return len(fresh)
@@ -107,7 +111,7 @@ class ExtendedModel:
             state = self._state
             ids = as_tuples(rows.encoded(state.entities, state.relations))
             for row, triple in zip(rows, ids, strict=True):
-                if triple not in state.graph.triples:
+                if state.graph.number(triple) is None:
                     raise InputError(f"triple {' '.join(row)!r} is not among the given ones; nothing is removed")
             gone = list(dict.fromkeys(ids))
             self._state = without_triples(state, gone)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import torch
+from scipy import sparse
+from scipy.sparse import csgraph
 
-from ookg.graph.grown import Triple
+from ookg.graph.grown import Batch, Triple
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, prepared
 from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.newcomers.support import Support, Unused
+from ookg.newcomers.together import Together
 from ookg.simulation.trust import Trust
-from ookg.types import FloatArray, IntArray
+from ookg.types import BoolArray, FloatArray, IntArray
+
+# Entities that nothing ties together are prepared in one go if so many come at once.
+FEWEST_IN_CROWD = 8
 
 
 @dataclass(frozen=True)
@@ -36,40 +42,67 @@ class Preparation:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """New entities and new relations that given triples tie together.
+    """New entities and new relations that given triples tie together; or a crowd of entities that nothing ties.
 
     entities, relations: their ids, in the order in which the triples have them
+    came, relations_came: (entities,), (relations,) where that is, among all that is given
     triples: (triples, 3) ids, in the order in which they came; numbers: (triples,) theirs among all given triples
     newcomers: the entities counted from 0 and the relations from behind the trained ones on, in that order: whatever
         else came, the same triples give the same numbers
     num_trained: how many relations have a trained vector
+    is_crowd: whether its entities have nothing to do with each other, and are here because they came together
+    is_here: (entities,) False for those that have left a crowd; None while none has
     trusts: what was found of an entity's trust, without and with all evidence
     """
 
     entities: IntArray
     relations: IntArray
+    came: IntArray
+    relations_came: IntArray
     triples: IntArray
     numbers: IntArray
     newcomers: Newcomers
     num_trained: int
+    is_crowd: bool = False
+    is_here: BoolArray | None = None
     trusts: dict[tuple[int, bool], Trust] = field(default_factory=dict)
 
     @cached_property
-    def _places(self) -> dict[int, int]:
-        return {entity: place for place, entity in enumerate(self.entities.tolist())}
+    def _order(self) -> IntArray:
+        return np.argsort(self.entities, kind="stable")
 
     def place(self, entity: int) -> int:
-        """The newcomer that an entity is."""
-        return self._places[entity]
+        """The newcomer that one of its entities is."""
+        return 0 if len(self.entities) == 1 else int(self.places(np.array([entity]))[0])
 
     def places(self, entities: IntArray) -> IntArray:
         """The newcomers that entities are, -1 for those of other groups."""
-        return np.array([self._places.get(entity, -1) for entity in entities.tolist()], dtype=np.int64)
+        order = self._order
+        found = order[np.minimum(np.searchsorted(self.entities, entities, sorter=order), len(order) - 1)]
+        is_mine = self.entities[found] == entities
+        if self.is_here is not None:
+            is_mine &= self.is_here[found]
+        return np.where(is_mine, found, -1)
+
+    @property
+    def present(self) -> IntArray:
+        """The newcomers that are here."""
+        return np.arange(len(self.entities)) if self.is_here is None else np.flatnonzero(self.is_here)
 
     @property
     def nodes(self) -> list[int]:
-        """Its entities, and below 0 its relations: see `new_nodes`."""
-        return [*self.entities.tolist(), *(-1 - self.relations).tolist()]
+        """Its entities, and below 0 its relations: see `Nodes`."""
+        return [*self.entities[self.present].tolist(), *(-1 - self.relations).tolist()]
+
+    def without(self, entities: IntArray) -> Group:
+        """A crowd without some of its entities; nothing is prepared anew."""
+        is_here = np.ones(len(self.entities), dtype=np.bool_) if self.is_here is None else self.is_here.copy()
+        is_here[self.places(entities)] = False
+        return replace(self, is_here=is_here)
+
+    def rows_with(self, entities: IntArray) -> IntArray:
+        """The triples, as rows, that have some of its entities."""
+        return np.flatnonzero(np.isin(self.triples[:, [0, 2]], entities).any(axis=1))
 
     @property
     def is_tied(self) -> bool:
@@ -112,93 +145,189 @@ def as_tuples(ids: IntArray) -> list[Triple]:
     return [(head, relation, tail) for head, relation, tail in ids.tolist()]
 
 
-def new_nodes(triple: Triple, num_known: int, num_trained: int) -> list[int]:
-    """What of a triple is new: entities as they are, the relation below 0."""
-    head, relation, tail = triple
-    found = [end for end in dict.fromkeys((head, tail)) if end >= num_known]
-    return [*found, -1 - relation] if relation >= num_trained else found
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """What is new in triples: entities as they are, and relations below 0.
+
+    nodes: each once; place: (triples, 3) where the parts of each triple are among them, -1 for what is not new
+    """
+
+    nodes: IntArray
+    place: IntArray
+
+    @classmethod
+    def of(cls, triples: IntArray, num_known: int, num_trained: int) -> Nodes:
+        """The new entities and relations of triples."""
+        is_new = triples >= [num_known, num_trained, num_known]
+        place = np.full(triples.shape, -1, dtype=np.int64)
+        codes = np.stack([triples[:, 0], -1 - triples[:, 1], triples[:, 2]], axis=1)
+        nodes, place[is_new] = np.unique(codes[is_new], return_inverse=True)
+        return cls(nodes, place)
+
+    @cached_property
+    def component(self) -> IntArray:
+        """(nodes,) a number for what the triples tie together."""
+        lead = self.place.max(axis=1, initial=-1, keepdims=True)
+        row, side = np.nonzero((self.place >= 0) & (self.place != lead))
+        size = len(self.nodes)
+        if not len(row):
+            return np.arange(size)
+        ties = sparse.coo_array((np.ones(len(row)), (lead[row, 0], self.place[row, side])), shape=(size, size))
+        found: IntArray = csgraph.connected_components(ties, directed=False)[1].astype(np.int64)
+        return found
+
+    def parts(self) -> tuple[IntArray, list[IntArray]]:
+        """The triples, as rows: those of entities that nothing is tied to, and those of each component else.
+
+        Triples in which nothing is new are in none.
+        """
+        lead = self.place.max(axis=1, initial=-1)
+        rows = np.flatnonzero(lead >= 0)
+        component = self.component[lead[rows]]
+        is_alone = np.bincount(self.component) == 1
+        is_alone[self.component[self.nodes < 0]] = False  # a new relation, which is no crowd's
+        alone = is_alone[component]
+        if is_alone.sum() < FEWEST_IN_CROWD:
+            alone[:] = False
+        tied = rows[~alone][np.argsort(component[~alone], kind="stable")]
+        numbers = self.component[lead[tied]]
+        parts = np.split(tied, np.flatnonzero(np.diff(numbers)) + 1) if len(tied) else []
+        return rows[alone], parts
 
 
-def tied_together(triples: Sequence[Triple], nodes_of: Callable[[Triple], list[int]]) -> list[list[Triple]]:
-    """Triples by what ties them together; those in which nothing is new are in none."""
-    parent: dict[int, int] = {}
+@dataclass(frozen=True, eq=False)
+class _Numbered:
+    """Ids from a lowest one on, in the order in which rows have them.
 
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
+    ids: each once; came: where each one comes first; rows: the rows, with them counted from the lowest id on
+    """
 
-    for triple in triples:
-        nodes = nodes_of(triple)
-        for node in nodes:
-            parent.setdefault(node, node)
-        for node in nodes[1:]:
-            parent[root(node)] = root(nodes[0])
-    found: dict[int, list[Triple]] = {}
-    for triple in triples:
-        nodes = nodes_of(triple)
-        if nodes:
-            found.setdefault(root(nodes[0]), []).append(triple)
-    return list(found.values())
+    ids: IntArray
+    came: IntArray
+    rows: IntArray
+
+    @classmethod
+    def of(cls, rows: IntArray, lowest: int, numbers: IntArray) -> _Numbered:
+        """rows: (rows, ids), in the order of their numbers"""
+        flat, width = rows.ravel(), rows.shape[1]
+        at = np.flatnonzero(flat >= lowest)
+        ids, first, place = np.unique(flat[at], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        numbered = flat.copy()
+        numbered[at] = lowest + rank[place.ravel()]
+        spot = at[first[order]]
+        return cls(ids[order], numbers[spot // width] * width + spot % width, numbered.reshape(rows.shape))
 
 
 def prepared_group(
-    embedding: Embedding, graph: GraphStatistics, preparation: Preparation, triples: list[Triple], numbers: IntArray
+    embedding: Embedding, graph: GraphStatistics, preparation: Preparation, given: Batch, *, is_crowd: bool
 ) -> Group:
-    """Prepare, and fit, what some triples tie together."""
-    first, trained = embedding.num_entities, embedding.num_relations
-    ends = dict.fromkeys(end for head, _, tail in triples for end in (head, tail) if end >= first)
-    used = dict.fromkeys(relation for _, relation, _ in triples if relation >= trained)
-    entity_place = {end: first + place for place, end in enumerate(ends)}
-    relation_place = {relation: trained + place for place, relation in enumerate(used)}
-    given = np.array(
-        [
-            (entity_place.get(head, head), relation_place.get(relation, relation), entity_place.get(tail, tail))
-            for head, relation, tail in triples
-        ],
-        dtype=np.int64,
-    )
-    newcomers = prepared(embedding, graph, given, preparation.weights)
+    """Prepare, and fit, what some triples tie together, or a crowd."""
+    trained = embedding.num_relations
+    ends = _Numbered.of(given.triples[:, [0, 2]], embedding.num_entities, given.numbers)
+    relations = _Numbered.of(given.triples[:, 1:2], trained, given.numbers)
+    triples = np.stack([ends.rows[:, 0], relations.rows[:, 0], ends.rows[:, 1]], axis=1)
+    newcomers = prepared(embedding, graph, triples, preparation.weights)
     if preparation.limit is not None:
-        newcomers = _limited(newcomers, given, numbers, preparation.limit)
+        newcomers = _limited(newcomers, triples, given.numbers, preparation.limit)
     if preparation.refine is not None:
         newcomers = newcomers.refined_by(preparation.refine)
     return Group(
-        np.array(list(ends), dtype=np.int64),
-        np.array(list(used), dtype=np.int64),
-        np.array(triples, dtype=np.int64),
-        numbers,
-        newcomers.with_room_for(len(ends)),
+        ends.ids,
+        relations.ids,
+        ends.came,
+        relations.came,
+        given.triples,
+        given.numbers,
+        newcomers.with_room_for(len(ends.ids)),
         trained,
+        is_crowd,
     )
 
 
 def _limited(newcomers: Newcomers, given: IntArray, numbers: IntArray, limit: NeighborLimit) -> Newcomers:
     """With at most so many triples for each: drawn by the triples' numbers among all, as for all at once."""
     if newcomers.together is not None:
-        return prepared(newcomers.embedding, newcomers.graph, given, newcomers.weights, limit)
+        trained = newcomers.together.ties.embedding  # without the vectors that new relations have got meanwhile
+        return prepared(trained, newcomers.graph, given, newcomers.weights, limit)
     support = replace(newcomers.support, triple=numbers[newcomers.support.triple])
     return replace(newcomers, support=support.capped(limit.most, limit.seed))
 
 
 def joined(groups: Sequence[Group]) -> Group:
-    """Groups that are not tied, as one: nothing of one matters to another."""
-    first = np.cumsum([0, *(len(group.entities) for group in groups)])
-    supports = [group.newcomers.support for group in groups]
-    newcomer, relation, neighbor, is_head, triple = (
-        np.concatenate([getattr(part, name) for part in supports])
-        for name in ("newcomer", "relation", "neighbor", "is_head", "triple")
-    )
-    newcomer = newcomer + np.repeat(first[:-1], [len(part.newcomer) for part in supports])
-    support = Support(newcomer, relation, neighbor, is_head, triple, int(first[-1]))
-    fitted = [group.newcomers.refined for group in groups if group.newcomers.refined is not None]
+    """Groups as one, to be asked for vectors: nothing of one matters to another.
+
+    All of them are tied, without new relations, or none is.
+    """
+    if len(groups) == 1 and groups[0].is_here is None:
+        return groups[0]
+    here = [group.present for group in groups]
+    first = np.cumsum([0, *map(len, here)])
+    support = _one_after_another([_of_those(group.newcomers.support, group.is_here) for group in groups], first)
+    fitted = [
+        group.newcomers.refined[torch.from_numpy(rows).to(group.newcomers.refined.device)]
+        for group, rows in zip(groups, here, strict=True)
+        if group.newcomers.refined is not None
+    ]
     nothing = np.empty(0, dtype=np.int64)
     newcomers = replace(
         groups[0].newcomers,
         support=support,
         unused=Unused(nothing, nothing, nothing, nothing),
         refined=torch.cat(fitted) if fitted else None,
+        together=_joined_ties([group.newcomers for group in groups], support, first),
     )
-    entities = np.concatenate([group.entities for group in groups])
-    return Group(entities, nothing, np.empty((0, 3), dtype=np.int64), nothing, newcomers, groups[0].num_trained)
+    entities = np.concatenate([group.entities[rows] for group, rows in zip(groups, here, strict=True)])
+    came = np.concatenate([group.came[rows] for group, rows in zip(groups, here, strict=True)])
+    none_given = np.empty((0, 3), dtype=np.int64)
+    return Group(entities, nothing, came, nothing, none_given, nothing, newcomers, groups[0].num_trained, True)
+
+
+def _one_after_another(supports: Sequence[Support], first: IntArray) -> Support:
+    """Supports as one; first: where the newcomers of each begin, and how many there are in all."""
+    newcomer, relation, neighbor, is_head, triple = (
+        np.concatenate([getattr(part, name) for part in supports])
+        for name in ("newcomer", "relation", "neighbor", "is_head", "triple")
+    )
+    newcomer = newcomer + np.repeat(first[:-1], [len(part.newcomer) for part in supports])
+    return Support(newcomer, relation, neighbor, is_head, triple, int(first[-1]))
+
+
+def _joined_ties(parts: Sequence[Newcomers], support: Support, first: IntArray) -> Together | None:
+    """What ties determine in several groups without new relations."""
+    solved = [part.together for part in parts if part.together is not None]
+    if not solved:
+        return None
+    known = solved[0].embedding.num_entities
+    moved = [
+        one.ties.triples + np.where(one.ties.triples >= [known, np.iinfo(np.int64).max, known], start, 0)
+        for one, start in zip(solved, first[:-1].tolist(), strict=True)
+    ]
+    member = np.cumsum([0, *(len(one.ties.members) for one in solved)])
+    peers = _one_after_another(
+        [
+            replace(one.peers, neighbor=one.peers.neighbor + start)
+            for one, start in zip(solved, member[:-1].tolist(), strict=True)
+        ],
+        first,
+    )
+    position = np.concatenate([one.ties.position for one in solved])
+    ties = replace(solved[0].ties, support=support, triples=np.concatenate(moved), position=position)
+    return replace(
+        solved[0],
+        ties=ties,
+        support=support,
+        peers=peers,
+        vectors=torch.cat([one.vectors for one in solved]),
+        makes_relation=np.concatenate([one.makes_relation for one in solved]),
+    )
+
+
+def _of_those(support: Support, is_here: BoolArray | None) -> Support:
+    """The rows of those newcomers that are here, counted anew."""
+    if is_here is None:
+        return support
+    kept = support.select(np.flatnonzero(is_here[support.newcomer]))
+    return replace(kept, newcomer=(np.cumsum(is_here) - 1)[kept.newcomer], num_newcomers=int(is_here.sum()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights, answer_scores, reasons
 from ookg.evidence.source import Asked, Spoken, Why
-from ookg.extension.answers import Answer, LinkReason, Prediction
+from ookg.extension.answers import Answer, LinkReason, Prediction, Reasons
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.reasons import explanation, trust_in
 from ookg.extension.state import State
@@ -93,8 +94,9 @@ def _distance_scores(state: State, asked: Sequence[Asked]) -> list[Scores]:
     points = [_point(state, one) for one in asked]
     found = []
     for one, point, gaps in zip(asked, points, _known_gaps(state, asked, points), strict=True):
-        scores = np.full(len(state.entities), -np.inf, dtype=np.float32)
+        scores = np.empty(len(state.entities), dtype=np.float32)
         np.negative(gaps, out=scores[: len(gaps)])
+        scores[len(gaps) :] = -np.inf
         _score_newcomers(state, one, point, scores)
         found.append(scores)
     return found
@@ -122,10 +124,11 @@ def _known_gaps(state: State, asked: Sequence[Asked], points: Sequence[Tensor]) 
 
 def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) -> None:
     """Write -D with each new entity into the scores."""
-    geometry, relation = state.model.embedding.geometry, relation_vector(state, asked.relation)
+    geometry = state.model.embedding.geometry
     for group in state.everyone:
-        if group.entities.tolist() == [asked.entity]:
+        if len(group.entities) == 1 and group.entities[0] == asked.entity:
             continue  # nothing is its own answer
+        relation = relation_vector(state, asked.relation)
         newcomers = np.arange(len(group.entities))
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)
@@ -149,16 +152,17 @@ def _prediction(
     if options.drop_known:
         scores[stated] = -np.inf
     best = best_places(scores, options.top)
-    is_stated = np.isin(best, stated)
+    known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     links = [_reason(state, answer, why) for answer, why in zip(best.tolist(), reasons(spoken, best), strict=True)]
+    rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), links, strict=True)
     answers = [
-        Answer(label, float(scores[place]), rank, bool(known), bool(place >= num_known), link)
-        for rank, (label, place, known, link) in enumerate(
-            zip(state.entities.select(best), best, is_stated, links, strict=True), start=1
-        )
+        Answer(label, score, rank, place in known, place >= num_known, link)
+        for rank, (place, score, label, link) in enumerate(rows, start=1)
     ]
-    trust = trust_in(state, entity, combine=weights is not None)
-    return Prediction(answers, explanation(state, entity, asked.relation), [], trust)
+    if entity < num_known:
+        return Prediction(answers, [], [], None)
+    made_of = Reasons(partial(explanation, state, entity, asked.relation))
+    return Prediction(answers, made_of, [], trust_in(state, entity, combine=weights is not None))
 
 
 def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:

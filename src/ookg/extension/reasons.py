@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 
 from ookg.extension.answers import Reason
 from ookg.extension.groups import as_tuples
 from ookg.extension.state import State
-from ookg.graph.grown import Triple
+from ookg.graph.grown import Batch
 from ookg.newcomers.notes import Findings
 from ookg.newcomers.reducer import Uniform
 from ookg.simulation.trust import Trust
@@ -60,23 +62,48 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
 
 def notes(state: State) -> list[str]:
     """What the given triples have that makes no vector, and the relations that they give one, in words."""
-    unused: dict[str, list[tuple[int, Triple]]] = defaultdict(list)  # by kind, with the triples' numbers
-    made: list[int] = []
-    lacking: list[int] = []
-    for triple, number in state.graph.in_order():
-        if not state.new_in(triple):
-            unused["without_newcomer"].append((number, triple))
+    unused: dict[str, list[Batch]] = defaultdict(list)  # by kind
+    made: list[tuple[int, int]] = []
+    lacking: list[tuple[int, int]] = []
+    given = state.graph.all_given
+    known = (given.triples < [state.num_known, state.num_trained, state.num_known]).all(axis=1)
+    unused["without_newcomer"].append(Batch(given.triples[known], given.numbers[known]))
     # Ids would tell in which calls things came; the order of the triples does not.
-    for group in sorted(state.groups.values(), key=lambda group: group.numbers[0]):
+    for group in state.groups.values():
         for kind, rows in vars(group.newcomers.unused).items():
-            unused[kind] += zip(group.numbers[rows].tolist(), as_tuples(group.triples[rows]), strict=True)
+            here = rows
+            if group.is_here is not None:
+                here = rows[group.places(group.triples[rows, 0]) >= 0]  # loops: a crowd has nothing else
+            if len(here):
+                unused[kind].append(Batch(group.triples[here], group.numbers[here]))
         together = group.newcomers.together
         if together is not None:
-            made += group.relations[together.made].tolist()
-        lacking += group.entities[~group.newcomers.representable].tolist()
+            made += zip(group.relations_came[together.made], group.relations[together.made], strict=True)
+        without = group.present[group.newcomers.counts[group.present] == 0]
+        lacking += zip(group.came[without].tolist(), group.entities[without].tolist(), strict=True)
     findings = Findings(
-        **{kind: [state.labels(triple) for _, triple in sorted(found)] for kind, found in unused.items()},
-        made_relations=state.relations.select(made),
-        lacking=state.entities.select(lacking),
+        **{kind: _Labelled(state, found) for kind, found in unused.items()},
+        made_relations=state.relations.select([number for _, number in sorted(made)]),
+        lacking=state.entities.select([number for _, number in sorted(lacking)]),
     )
     return list(findings.in_words(state.model.embedding.geometry, makes_relations=True))
+
+
+class _Labelled(Sequence[tuple[str, str, str]]):
+    """Given triples in the order in which they came; labels are made for those that are read."""
+
+    def __init__(self, state: State, batches: list[Batch]) -> None:
+        self.state, numbers = state, np.concatenate([batch.numbers for batch in batches])
+        self.triples = np.concatenate([batch.triples for batch in batches])[np.argsort(numbers)]
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[str, str, str]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[str, str, str]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[str, str, str] | list[tuple[str, str, str]]:
+        if isinstance(place, slice):
+            return [self.state.labels(triple) for triple in as_tuples(self.triples[place])]
+        return self[place : place + 1 or None][0]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from ookg.evidence.combined import GraphEvidence
-from ookg.extension.groups import Group, Preparation, as_tuples, joined, new_nodes, prepared_group, tied_together
+from ookg.extension.groups import Group, Nodes, Preparation, as_tuples, joined, prepared_group
 from ookg.extension.known import KnownModel
-from ookg.graph.grown import GrownGraph, Triple
+from ookg.graph.grown import Batch, GrownGraph, Triple
 from ookg.graph.layers import Layers
 from ookg.graph.vocabulary import Vocabulary
+from ookg.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +24,8 @@ class State:
     entities, relations: labels, those of the model first; labels stay when their triples have gone (see `has_entity`)
     graph: the known triples and the given ones, on ids
     evidence: what the graph says beside the vectors; None until a question needs it
-    groups: by their first node; group_of: the group of each new entity and, below 0, of each new relation
-    following: the number of the next triple
+    groups: by names, which are numbers; group_of: the group of each new entity and, below 0, of each new relation
+    following: the number of the next triple; following_group: the name of the next group
     """
 
     model: KnownModel
@@ -35,12 +36,14 @@ class State:
     groups: Layers[int, Group] = field(default_factory=Layers)
     group_of: Layers[int, int] = field(default_factory=Layers)
     following: int = 0
+    following_group: int = 0
     evidence: GraphEvidence | None = None
 
     @classmethod
     def nothing_given(cls, model: KnownModel, preparation: Preparation) -> State:
         """A model alone."""
-        return cls(model, preparation, model.entities, model.relations, GrownGraph(model.index, model.statistics))
+        graph = GrownGraph(model.index, model.statistics, counts_pairs=not preparation.is_single)
+        return cls(model, preparation, model.entities, model.relations, graph)
 
     @property
     def num_known(self) -> int:
@@ -68,29 +71,29 @@ class State:
     def is_represented(self, entity: int) -> bool:
         """Whether a new entity has a vector."""
         group = self.group(entity)
-        return group is not None and bool(group.newcomers.representable[group.place(entity)])
+        return group is not None and bool(group.newcomers.counts[group.place(entity)] > 0)
 
     @cached_property
     def everyone(self) -> list[Group]:
-        """All groups that have new entities: those that stand alone joined to one, and those that are tied."""
+        """All groups that have new entities, in few: those that stand alone joined to one, and so those that are tied.
+
+        Those with relations of their own stay as they are.
+        """
         groups = [group for group in self.groups.values() if len(group.entities)]
-        tied = [group for group in groups if group.is_tied]
         alone = [group for group in groups if not group.is_tied]
-        return [*([joined(alone)] if alone else []), *tied]
+        tied = [group for group in groups if group.is_tied and not len(group.relations)]
+        others = [group for group in groups if group.is_tied and len(group.relations)]
+        return [*(joined(part) for part in (alone, tied) if part), *others]
 
     @property
-    def new_entities(self) -> list[int]:
+    def new_entities(self) -> IntArray:
         """The ids of the new entities, in the order in which their labels first came."""
-        return sorted(entity for group in self.groups.values() for entity in group.entities.tolist())
+        return _sorted_ids([group.entities[group.present] for group in self.groups.values()])
 
     @property
-    def new_relations(self) -> list[int]:
+    def new_relations(self) -> IntArray:
         """The ids of the new relations, in the order in which their labels first came."""
-        return sorted(relation for group in self.groups.values() for relation in group.relations.tolist())
-
-    def new_in(self, triple: Triple) -> list[int]:
-        """What of a triple is new: entities as they are, the relation below 0."""
-        return new_nodes(triple, self.num_known, self.num_trained)
+        return _sorted_ids([group.relations for group in self.groups.values()])
 
     def labels(self, triple: Triple) -> tuple[str, str, str]:
         """A triple of ids in words."""
@@ -98,23 +101,43 @@ class State:
         return self.entities.label(head), self.relations.label(relation), self.entities.label(tail)
 
 
-def with_triples(state: State, triples: Sequence[Triple]) -> State:
-    """With given triples that it does not have; it has their labels."""
+def _sorted_ids(parts: list[IntArray]) -> IntArray:
+    return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+
+def with_triples(state: State, triples: IntArray) -> State:
+    """With given triples that it does not have, (triples, 3); it has their labels."""
     graph, evidence = state.graph, state.evidence
-    for number, triple in enumerate(triples, start=state.following):
-        graph = graph.plus(triple, number)
-        evidence = None if evidence is None else evidence.plus(triple, graph)
+    come = Batch(triples, np.arange(state.following, state.following + len(triples)))
+    if graph.counts_anew(len(triples)):
+        before = graph.all_given
+        everything = Batch(
+            np.concatenate([before.triples, come.triples]), np.concatenate([before.numbers, come.numbers])
+        )
+        graph, evidence = graph.with_batch(state.model.statistics, everything), None
+    else:
+        for number, triple in zip(come.numbers.tolist(), as_tuples(triples), strict=True):
+            graph = graph.plus(triple, number)
+            evidence = None if evidence is None else evidence.plus(triple, graph)
     grown = replace(state, graph=graph, evidence=evidence, following=state.following + len(triples))
-    return _regrouped(grown, triples)
+    return _regrouped(grown, come, np.empty(0, dtype=np.int64))
 
 
 def without_triples(state: State, triples: Sequence[Triple]) -> State:
     """Without some of the given triples."""
     graph, evidence = state.graph, state.evidence
-    for triple in triples:
-        graph = graph.minus(triple)
-        evidence = None if evidence is None else evidence.minus(triple, graph)
-    return _regrouped(replace(state, graph=graph, evidence=evidence), triples)
+    numbers = np.array([graph.number(triple) for triple in triples], dtype=np.int64)
+    if graph.counts_anew(len(triples)):
+        before = graph.all_given
+        kept = ~np.isin(before.numbers, numbers)
+        graph = graph.with_batch(state.model.statistics, Batch(before.triples[kept], before.numbers[kept]))
+        evidence = None
+    else:
+        for triple in triples:
+            graph = graph.minus(triple)
+            evidence = None if evidence is None else evidence.minus(triple, graph)
+    gone = Batch(np.array(triples, dtype=np.int64).reshape(-1, 3), numbers)
+    return _regrouped(replace(state, graph=graph, evidence=evidence), gone, numbers)
 
 
 def with_evidence(state: State) -> State:
@@ -124,23 +147,60 @@ def with_evidence(state: State) -> State:
     return replace(state, evidence=state.model.known_evidence.beside(state.graph))
 
 
-def _regrouped(state: State, changed: Sequence[Triple]) -> State:
-    """The state with the groups prepared that changed triples are, or were, in."""
-    nodes = {node for triple in changed for node in state.new_in(triple)}
-    names = {state.group_of[node] for node in nodes if node in state.group_of}
-    old = [state.groups[name] for name in names]
-    there = {triple for group in old for triple in as_tuples(group.triples)} | set(changed)
-    numbers = {triple: state.graph.triples[triple] for triple in there if triple in state.graph.triples}
-    ordered = sorted(numbers, key=numbers.__getitem__)
-    made: dict[int, Group] = {}
-    group_of: dict[int, int] = {}
-    for members in tied_together(ordered, state.new_in):
-        own_numbers = np.array([numbers[triple] for triple in members])
-        group = prepared_group(state.model.embedding, state.graph.statistics, state.preparation, members, own_numbers)
-        name = group.nodes[0]
-        made[name] = group
-        group_of |= dict.fromkeys(group.nodes, name)
-    before = {node for group in old for node in group.nodes}
-    groups = state.groups.changed(made, [name for name in names if name not in made])
-    homes = state.group_of.changed(group_of, [node for node in before if node not in group_of])
-    return replace(state, groups=groups, group_of=homes)
+def _regrouped(state: State, changed: Batch, gone: IntArray) -> State:
+    """The state with the groups prepared that changed triples are, or were, in; gone: the numbers of what left."""
+    touched: dict[int, list[int]] = {}
+    if state.group_of:
+        for node in Nodes.of(changed.triples, state.num_known, state.num_trained).nodes.tolist():
+            name = state.group_of.get(node)
+            if name is not None:
+                touched.setdefault(name, []).append(node)
+    there = [] if len(gone) else [changed]
+    groups: dict[int, Group] = {}
+    moved: list[int] = []
+    for name, nodes in touched.items():
+        group = state.groups[name]
+        if group.is_crowd:
+            rows = group.rows_with(np.array(nodes))
+            there.append(Batch(group.triples[rows], group.numbers[rows]))
+            groups[name] = group.without(np.array(nodes))
+            moved += nodes
+        else:
+            there.append(Batch(group.triples, group.numbers))
+            moved += group.nodes
+    homes: dict[int, int] = {}
+    following = state.following_group
+    for group in _prepared_groups(state, _in_order(there, gone)):
+        groups[following] = group
+        homes |= dict.fromkeys(group.nodes, following)
+        following += 1
+    empty = [name for name in touched if name not in groups or not groups[name].nodes]
+    return replace(
+        state,
+        groups=state.groups.changed({name: group for name, group in groups.items() if name not in empty}, empty),
+        group_of=state.group_of.changed(homes, [node for node in moved if node not in homes]),
+        following_group=following,
+    )
+
+
+def _in_order(batches: Sequence[Batch], gone: IntArray) -> Batch:
+    """Triples in the order of their numbers, without some."""
+    if len(batches) == 1 and not len(gone):
+        return batches[0]
+    triples = np.concatenate([np.empty((0, 3), dtype=np.int64), *(batch.triples for batch in batches)])
+    numbers = np.concatenate([np.empty(0, dtype=np.int64), *(batch.numbers for batch in batches)])
+    order = np.argsort(numbers)
+    order = order[~np.isin(numbers[order], gone)]
+    return Batch(triples[order], numbers[order])
+
+
+def _prepared_groups(state: State, given: Batch) -> Iterator[Group]:
+    """The groups that triples make, each prepared; those that nothing ties to others as one, if they are many."""
+    crowd, tied = Nodes.of(given.triples, state.num_known, state.num_trained).parts()
+    for rows in [*([crowd] if len(crowd) else []), *tied]:
+        preparation, refine = state.preparation, state.preparation.refine
+        if refine is not None and refine.seconds is not None:  # that long for all of them together
+            seconds = refine.seconds * len(rows) / (len(crowd) + sum(map(len, tied)))
+            preparation = replace(preparation, refine=replace(refine, seconds=seconds))
+        part = Batch(given.triples[rows], given.numbers[rows])
+        yield prepared_group(state.model.embedding, state.graph.statistics, preparation, part, is_crowd=rows is crowd)

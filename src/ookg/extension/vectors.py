@@ -55,7 +55,7 @@ def single_vectors(state: State) -> dict[str, Tensor]:
     """The vectors of all new entities that have one, by label; the preparation gives each a single one."""
     found: dict[str, Tensor] = {}
     for group in state.everyone:
-        made = np.flatnonzero(group.newcomers.representable)
+        made = np.flatnonzero(group.newcomers.representable)  # all are here: `everyone` leaves out those who left
         rows = group.newcomers.vectors(made)
         found |= dict(zip(state.entities.select(group.entities[made]), rows, strict=True))
     return found

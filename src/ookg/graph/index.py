@@ -80,7 +80,9 @@ class GraphIndex:
     def answers(self, entity: int, link: int) -> Numbers:
         """The entities that an entity is linked to by a directed relation, ascending."""
         rows = self.rows(entity)
-        first, last = np.searchsorted(self.link[rows], [link, link + 1])
+        if rows.start == rows.stop:
+            return self.other[:0]
+        first, last = self.link[rows].searchsorted([link, link + 1])
         return self.others(slice(rows.start + int(first), rows.start + int(last)))
 
     def check(self) -> None:

@@ -29,8 +29,11 @@ class Layers(Mapping[Key, Value], Generic[Key, Value]):
         layer: dict[Key, Any] = dict(changes) | dict.fromkeys(without, _GONE)
         found: Layers[Key, Value] = Layers()
         found._size = self._size
-        for key, value in layer.items():
-            found._size += (value is not _GONE) - (key in self)
+        if self._layers:
+            for key, value in layer.items():
+                found._size += (value is not _GONE) - (key in self)
+        else:
+            found._size = len(changes)
         layers = list(self._layers)
         while layers and 2 * len(layer) >= len(layers[-1]):
             layer = layers.pop() | layer

@@ -32,15 +32,14 @@ def link_rows(graph: GrownGraph, entities: IntArray) -> LinkRows:
     """The links of some entities: for each the known ones, and at the end the given ones."""
     rows, owner = graph.index.rows_of(entities)
     links = LinkRows(owner, _codes(graph.index, rows), graph.index.others(rows).astype(np.int64))
-    if not graph.sides:
+    place, sides = graph.given_sides_of(entities)
+    if not len(place):
         return links
-    given = [
-        (place, code, other)
-        for place in _with_given(graph, entities)
-        for code, other in graph.sides[int(entities[place])]
-    ]
-    more = np.array(given, dtype=np.int64).reshape(-1, 3).T
-    return LinkRows(*(np.concatenate(parts) for parts in zip((owner, links.link, links.other), more, strict=True)))
+    return LinkRows(
+        np.concatenate([owner, place]),
+        np.concatenate([links.link, sides[:, 0]]),
+        np.concatenate([links.other, sides[:, 1]]),
+    )
 
 
 def link_counts(graph: GrownGraph, entities: IntArray) -> IntArray:
@@ -48,9 +47,8 @@ def link_counts(graph: GrownGraph, entities: IntArray) -> IntArray:
     known = (entities >= 0) & (entities < graph.index.num_entities)
     row, offsets = np.where(known, entities, 0), graph.index.offsets
     counts = np.where(known, offsets[row + 1] - offsets[row], 0)
-    for place in _with_given(graph, entities):
-        counts[place] += len(graph.sides[int(entities[place])])
-    return counts
+    given: IntArray = np.bincount(graph.given_sides_of(entities)[0], minlength=len(entities))
+    return counts + given
 
 
 def known_links(index: GraphIndex) -> LinkRows:
@@ -63,8 +61,7 @@ def all_triples(graph: GrownGraph) -> IntArray:
     """(triples, 3) the known triples, by head, and the given ones."""
     links = known_links(graph.index)
     out = links.select(links.link % 2 == 0)
-    given = np.array(list(graph.triples), dtype=np.int64).reshape(-1, 3)
-    return np.concatenate([np.stack([out.owner, out.link // 2, out.other], axis=1), given])
+    return np.concatenate([np.stack([out.owner, out.link // 2, out.other], axis=1), graph.all_given.triples])
 
 
 def graph_alone(triples: IntArray, num_relations: int, index: GraphIndex | None = None) -> GrownGraph:
@@ -74,15 +71,7 @@ def graph_alone(triples: IntArray, num_relations: int, index: GraphIndex | None 
     """
     if index is None:
         index = GraphIndex.of(triples, 1 + int(triples[:, [0, 2]].max(initial=0)), num_relations)
-    return GrownGraph(index, GraphStatistics.count(np.empty((0, 3), dtype=np.int64), 0, 0))
-
-
-def _with_given(graph: GrownGraph, entities: IntArray) -> list[int]:
-    """The places of the entities that given triples have."""
-    sides = graph.sides
-    if len(sides) < len(entities):
-        return np.flatnonzero(np.isin(entities, np.fromiter(sides, dtype=np.int64, count=len(sides)))).tolist()
-    return [place for place, entity in enumerate(entities.tolist()) if entity in sides]
+    return GrownGraph(index, GraphStatistics.count(np.empty((0, 3), dtype=np.int64), 0, 0), counts_pairs=False)
 
 
 def _codes(index: GraphIndex, rows: IntArray) -> IntArray:

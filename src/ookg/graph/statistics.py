@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ookg.graph.index import GraphIndex
 from ookg.graph.layers import Layers
 from ookg.types import FloatArray, IntArray
 
@@ -18,6 +20,8 @@ MOST_RELATIONS = 1000
 # How many pairs of relations are held, about; up to 4,096 relations this bounds nothing.
 MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
+FEW_PAIRS = 64  # correlations asked for at once, up to which those that were asked for before are remembered
+MOST_SEEN = 1 << 16  # so many
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,28 @@ class GraphStatistics:
         change = counted_together(after) - counted_together(before)
         return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
 
+    def grown_by(self, index: GraphIndex, given: IntArray) -> GraphStatistics:
+        """The same, but the known triples by entity, and pairs of rare relations are counted exactly: what
+        `pairs_gained` gives for one given triple after the other.
+        """
+        if not len(given):
+            return self
+        num_relations = max(self.cooccurrence.shape[0], int(given[:, 1].max()) + 1)
+        touched, place = np.unique(given[:, [0, 2]], return_inverse=True)
+        place = place.reshape(-1, 2)
+        rows, owner = index.rows_of(touched)
+        known = np.stack([owner, index.links(rows).astype(np.int64) % max(1, index.num_relations)], axis=1)
+        added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
+        before = _pair_matrix(known, len(touched), num_relations)
+        after = before.maximum(_pair_matrix(added, len(touched), num_relations))
+        gained = np.flatnonzero(np.diff(after.indptr) > np.diff(before.indptr))
+        change = counted_together(after[gained], bounded=False) - counted_together(before[gained], bounded=False)
+        table = self.cooccurrence
+        if num_relations > table.shape[0]:
+            table = table.copy()
+            table.resize(num_relations, num_relations)
+        return replace(self, cooccurrence=(table + change).tocsr())
+
     def _together(self, pairs: IntArray) -> FloatArray:
         """In how many entities' triples both relations of each pair, given by `pair_keys`, occur."""
         keys, counts = _sorted_pairs(self.cooccurrence)
@@ -80,7 +106,27 @@ class GraphStatistics:
 
     def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
         """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
-        distinct, place = np.unique(pair_keys(relation, query), return_inverse=True)
+        if len(relation) > FEW_PAIRS:
+            distinct, place = np.unique(pair_keys(relation, query), return_inverse=True)
+            found: FloatArray = self._correlation(distinct)[place.ravel()]
+            return found
+        # A question asks for a few, and the next one often for the same.
+        pairs, seen = pair_keys(relation, query), self._correlations_seen
+        values = [seen.get(pair) for pair in pairs.tolist()]
+        if None not in values:
+            return np.array(values, dtype=np.float64)
+        found = self._correlation(pairs)
+        if len(seen) > MOST_SEEN:
+            seen.clear()
+        seen.update(zip(pairs.tolist(), found.tolist(), strict=True))
+        return found
+
+    @cached_property
+    def _correlations_seen(self) -> dict[int, float]:
+        return {}
+
+    def _correlation(self, distinct: IntArray) -> FloatArray:
+        """The same for pairs, given by `pair_keys`."""
         one, other = distinct >> 32, distinct & ((1 << 32) - 1)
         size = len(distinct)
         counts = self._together(np.concatenate([distinct, pair_keys(one, one), pair_keys(other, other)]))
@@ -88,7 +134,7 @@ class GraphStatistics:
         # Where rare pairs are left out, the differences that `with_given` adds can go beyond what is possible.
         both = np.clip(both, 0, np.minimum(having, asked))
         having[having == 0], asked[asked == 0] = np.inf, np.inf  # what nothing has co-occurs with nothing
-        result: FloatArray = (both / asked + both / having)[place.ravel()]
+        result: FloatArray = both / asked + both / having
         return result
 
 
@@ -137,18 +183,19 @@ def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: i
     return counted_together(has)
 
 
-def counted_together(has: Any) -> Any:
+def counted_together(has: Any, *, bounded: bool = True) -> Any:
     """(columns, columns) sparse: in how many rows of `has`, which holds ones, both columns are set.
 
     A row with more than MOST_RELATIONS columns counts on the diagonal alone. Where more than MOST_PAIRS pairs could
-    remain, each column keeps the others that it is most often together with, MOST_PAIRS / columns of them, and itself.
+    remain, each column keeps the others that it is most often together with, MOST_PAIRS / columns of them, and itself;
+    all of them if it is not `bounded`.
     """
     width = np.diff(has.indptr)
     small = has if width.max(initial=0) <= MOST_RELATIONS else has[width <= MOST_RELATIONS]
     columns = has.shape[1]
     # How many others each column can have at most: all, or all the neighbours in its rows.
     most = np.minimum(small.T @ np.diff(small.indptr), columns)
-    together = small.T @ small if most.sum() <= MOST_PAIRS else _most_frequent_pairs(small, most)
+    together = small.T @ small if not bounded or most.sum() <= MOST_PAIRS else _most_frequent_pairs(small, most)
     if small is not has:
         large = has[width > MOST_RELATIONS]
         together = together + sparse.dia_array((large.sum(axis=0)[None], [0]), shape=together.shape)

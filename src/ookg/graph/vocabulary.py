@@ -14,6 +14,8 @@ from ookg.errors import InputError, damaged_file
 from ookg.graph.layers import Layers
 from ookg.types import Array, IntArray, Numbers
 
+SELECTED_ONE_BY_ONE = 64  # so many labels are read faster than an array of them is made
+FOUND_ONE_BY_ONE = 16  # and so many are found
 FEW, VERY_FEW = 8, 2000  # a share of the vocabulary: below it, another way to find labels is the fastest
 
 
@@ -58,13 +60,20 @@ class Vocabulary:
         """The bytes of the labels."""
         return Texts.of(self.labels)
 
+    @cached_property
+    def _places(self) -> memoryview:
+        return self.order.data  # several times faster than an array where one number is asked for
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_places"}  # a view of this memory
+
     def find(self, label: str) -> int | None:
         """The id of a label, or None."""
         try:
             wanted = label.encode()
         except UnicodeEncodeError:  # half of a surrogate pair: no file has it
             return None
-        texts, order = self.texts, self.order
+        texts, order = self.texts, self._places
         low, high = 0, len(order)
         while low < high:
             middle = (low + high) // 2
@@ -76,18 +85,19 @@ class Vocabulary:
 
     def label(self, number: int) -> str:
         """The label of an id."""
-        text: str = self.labels[int(number)].as_py()
-        return text
+        return self.texts.text(int(number))
 
     def select(self, ids: IntArray | Sequence[int]) -> list[str]:
         """The labels of many ids."""
+        if len(ids) <= SELECTED_ONE_BY_ONE:
+            return [self.label(number) for number in np.asarray(ids).tolist()]
         texts: list[str] = self.labels.take(pa.array(np.asarray(ids, np.int64))).to_pylist()
         return texts
 
     def ids(self, labels: Any) -> IntArray:
         """The ids of many labels, -1 where a label is unknown."""
         labels = _text_array(labels)
-        if len(labels) * VERY_FEW < len(self):
+        if len(labels) <= FOUND_ONE_BY_ONE or len(labels) * VERY_FEW < len(self):
             found = (self.find(label) for label in labels.to_pylist())
             return np.array([-1 if number is None else number for number in found], dtype=np.int64)
         labels = labels.cast(self.labels.type)
@@ -105,28 +115,23 @@ class Vocabulary:
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
-        labels = _text_array(labels)
-        fresh = pc.unique(labels.filter(pa.array(self.ids(labels) < 0)))
-        return GrownVocabulary(self, Layers()).extended(fresh) if len(fresh) else self
+        return GrownVocabulary(self, Layers(), Layers()).extended(labels)
 
 
 class GrownVocabulary(Vocabulary):
     """A vocabulary and labels that came later. Growing costs what is new, however large the old one is.
 
-    added: the later labels and their ids, in the order in which they came
+    added: the later labels and their ids; later: the ids and their labels
     """
 
-    def __init__(self, base: Vocabulary, added: Layers[str, int]) -> None:
-        self.base, self.added = base, added
+    def __init__(self, base: Vocabulary, added: Layers[str, int], later: Layers[int, str]) -> None:
+        self.base, self.added, self.later = base, added, later
 
     @cached_property
     def labels(self) -> Any:
         """All labels as one array; only what works on all of them needs it."""
-        return pa.concat_arrays([self.base.labels, pa.array(self._later, self.base.labels.type)])
-
-    @cached_property
-    def _later(self) -> list[str]:
-        return sorted(self.added, key=self.added.__getitem__)
+        later = [self.later[number] for number in range(len(self.base), len(self))]
+        return pa.concat_arrays([self.base.labels, pa.array(later, self.base.labels.type)])
 
     def __len__(self) -> int:
         return len(self.base) + len(self.added)
@@ -138,31 +143,38 @@ class GrownVocabulary(Vocabulary):
 
     def label(self, number: int) -> str:
         """The label of an id."""
-        later = int(number) - len(self.base)
-        return self.base.label(number) if later < 0 else self._later[later]
+        return self.base.label(number) if number < len(self.base) else self.later[int(number)]
 
     def select(self, ids: IntArray | Sequence[int]) -> list[str]:
         """The labels of many ids."""
+        if len(ids) <= SELECTED_ONE_BY_ONE:
+            return [self.label(number) for number in np.asarray(ids).tolist()]
         numbers = np.asarray(ids, np.int64)
-        found = np.empty(len(numbers), dtype=object)
         is_old = numbers < len(self.base)
+        found = np.empty(len(numbers), dtype=object)
         found[is_old] = self.base.select(numbers[is_old])
-        found[~is_old] = [self._later[number] for number in (numbers[~is_old] - len(self.base)).tolist()]
+        found[~is_old] = [self.later[number] for number in numbers[~is_old].tolist()]
         return found.tolist()
 
     def ids(self, labels: Any) -> IntArray:
         """The ids of many labels, -1 where a label is unknown."""
         labels = _text_array(labels)
         found = self.base.ids(labels)
-        for place in np.flatnonzero(found < 0).tolist():
-            found[place] = self.added.get(labels[place].as_py(), -1)
+        if self.added and (found < 0).any():
+            unknown = labels.filter(pa.array(found < 0)).to_pylist()
+            found[found < 0] = [self.added.get(label, -1) for label in unknown]
         return found
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
-        fresh = dict.fromkeys(label for label in _text_array(labels).to_pylist() if self.find(label) is None)
-        numbers = {label: len(self) + place for place, label in enumerate(fresh)}
-        return GrownVocabulary(self.base, self.added.changed(numbers)) if numbers else self
+        labels = _text_array(labels)
+        lacking = self.ids(labels) < 0
+        if not lacking.any():
+            return self if self.added else self.base
+        fresh = dict.fromkeys(labels.filter(pa.array(lacking)).to_pylist())
+        numbers = dict(zip(fresh, range(len(self), len(self) + len(fresh)), strict=True))
+        later = {number: label for label, number in numbers.items()}
+        return GrownVocabulary(self.base, self.added.changed(numbers), self.later.changed(later))
 
 
 class StoredVocabulary(Vocabulary):
@@ -212,6 +224,8 @@ class Texts:
         if not len(starts) or int(starts[0]) != 0 or int(starts[-1]) != len(data):
             raise ValueError(f"labels that do not fill the {len(data)} bytes of their text")
         self.data, self.starts, self.source = data, starts, source
+        # Read through views, which are several times faster than arrays where one number is asked for.
+        self._bytes, self._starts = data.data, starts.data
 
     @classmethod
     def of(cls, labels: Any) -> Texts:
@@ -225,14 +239,17 @@ class Texts:
         whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         return cls(whole[first:last], starts - first if first else starts)
 
+    def __reduce__(self) -> tuple[type[Texts], tuple[Array, Numbers, str]]:
+        return Texts, (self.data, self.starts, self.source)
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     def __getitem__(self, number: int) -> bytes:
-        if 0 <= number < len(self):
-            start, end = int(self.starts[number]), int(self.starts[number + 1])
-            if 0 <= start <= end <= len(self.data):
-                return self.data[start:end].tobytes()
+        if 0 <= number < len(self._starts) - 1:
+            start, end = self._starts[number], self._starts[number + 1]
+            if 0 <= start <= end <= len(self._bytes):
+                return self._bytes[start:end].tobytes()
         raise damaged_file(self.source, f"label {number} is not in it")
 
     def text(self, number: int) -> str:

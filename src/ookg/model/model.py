@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ookg.datasets import Dataset, Task
-from ookg.errors import InputError, unknown_name
+from ookg.errors import InputError
 from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassificationResult, evaluate
 from ookg.evaluation.judging import classify_judged, fit_judge
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
-from ookg.evidence.combined import GraphEvidence, RankingWeights, answer_scores, reasons
-from ookg.evidence.source import Asked, Spoken
+from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.extension.answers import (
     Answer,
     LinkReason,
@@ -28,10 +26,12 @@ from ookg.extension.answers import (
 )
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
+from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
-from ookg.graph.triples import Triples, TripleSource, as_triples
+from ookg.graph.triples import Triples, TripleSource
 from ookg.graph.vocabulary import Vocabulary
+from ookg.model.embedded import new_vectors, weights_of_vectors
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers
 from ookg.newcomers.given import Given, find_given
@@ -47,9 +47,8 @@ from ookg.simulation.judge import FittedJudge, JudgeSettings
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.simulation.tuning import Tuning, TuningSettings, tune
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, save_newcomer_choice
-from ookg.system.display import counted
 from ookg.system.progress import Reporter
-from ookg.types import FloatArray, IntArray
+from ookg.types import IntArray
 
 __all__ = [
     "Answer",
@@ -64,7 +63,6 @@ __all__ = [
     "Verdict",
     "accuracy",
 ]
-NEWCOMERS_AT_ONCE = 1 << 16
 
 
 class Model:
@@ -270,36 +268,9 @@ class Model:
             those weights depend on it, else degree
         refine: fit the vectors to their triples from there on; known vectors do not move. `report` tells the steps.
         """
-        if refine and query_relation is not None:
-            raise InputError("a query relation with refine, whose vectors serve every query; leave one of them out")
-        if weights is None and self.checkpoint.statistics is None and query_relation is not None:
-            weights = Correlation()  # refused with the reason
-        weights = weights or self.default_weights(Correlation() if query_relation is not None else Degree())
-        if query_relation is not None and not weights.needs_query:
-            name = type(weights).__name__.lower()
-            raise InputError(
-                f"a query relation with {name} weights, which do not look at it; choose correlation weights"
-            )
-        if weights.needs_query and query_relation is None:
-            raise InputError(
-                "correlation weights depend on the relation that is asked for, so there is no single vector; "
-                "give a query relation, or choose uniform or degree weights"
-            )
+        weights = weights_of_vectors(self, weights, query_relation, refined=bool(refine))
         given = self.refined(self.given(triples, weights, limit, new_relations=True), refine, report)
-        newcomers, first = given.newcomers, len(self.entities)
-        queries = None
-        if query_relation is not None:
-            queries = np.full(newcomers.support.num_newcomers, self._relation(query_relation, given))
-        vectors = newcomers.vectors(np.arange(newcomers.support.num_newcomers), queries)
-        made = newcomers.representable
-        return NewVectors(
-            given.entities.select(np.flatnonzero(made) + first),
-            vectors[torch.from_numpy(made)],
-            newcomers.counts[made],
-            given.entities.select(np.flatnonzero(~made) + first),
-            given.notes,
-            lambda: self.trust(newcomers, np.flatnonzero(made), refine=bool(refine)),
-        )
+        return new_vectors(self, given, query_relation, refined=bool(refine))
 
     def predict(  # noqa: PLR0913 (options by keyword)
         self,
@@ -326,47 +297,11 @@ class Model:
         combine: rank by the vector together with direct links and habits of relations; by default as `combines` says.
             Scores are then weighted sums instead of -D(h, r, t).
         """
-        if (head is None) == (tail is None):
-            raise InputError("give either a head or a tail; the other one is what is asked for")
-        if top < 1:
-            raise InputError(f"top {top}; ask for 1 or more answers")
-        chosen_weights = weights or self.default_weights(Correlation())
-        found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
-        combine = self.combines(refine) if combine is None else combine
-        evidence_weights = self.ranking_weights(combine, bool(refine))
-        asked, asks_tail = (head, True) if head is not None else (str(tail), False)
-        query = self._relation(relation, found)
-        entity = self._entity(asked, found)
-        scores = -self._gaps(found, entity, query, asks_tail)  # (known and new entities,)
-        spoken: dict[str, Spoken] = {}
-        if evidence_weights is not None:
-            spoken = self.graph_evidence(found).of_question(Asked(entity, query, asks_tail), evidence_weights)
-            known = len(self.entities)
-            scores = answer_scores(torch.from_numpy(scores), known, evidence_weights, spoken).numpy()
-        if not new_answers:
-            scores[len(self.entities) :] = np.nan
-        if entity >= len(self.entities):
-            scores[entity] = np.nan
-
-        stated = self._stated_answers(found, entity, query, asks_tail)
-        if known_answers == "drop":
-            scores[stated] = np.nan
-        order = np.argsort(-scores, kind="stable")[: min(top, int(np.isfinite(scores).sum()))]
-        marked = np.isin(order, stated)
-        is_new = order >= len(self.entities)
-        labels = found.entities.select(order)
-        links = _link_reasons(found, spoken, order)
-        answers = [
-            Answer(label, float(scores[place]), rank, bool(known), bool(new), link)
-            for rank, (label, place, known, new, link) in enumerate(
-                zip(labels, order, marked, is_new, links, strict=True), start=1
-            )
-        ]
-        trust = None
-        if entity >= len(self.entities):
-            own = np.array([entity - len(self.entities)])
-            trust = next(iter(self.trust(found.newcomers, own, refine=bool(refine), combine=bool(combine))))
-        return Prediction(answers, self._explanation(found, entity, query), found.notes, trust)
+        question = Question(relation, head, tail)
+        options = AnswerOptions(combine, top, known_answers == "drop", new_answers)
+        extended = self.extend(given, weights=weights, limit=limit, refine=refine)
+        found = extended.predict_all([question], options)[0]
+        return replace(found, notes=extended.notes)
 
     def classify(
         self,
@@ -390,28 +325,8 @@ class Model:
             if weights is not None or limit is not None or refine:
                 raise InputError("the judge has its own way to weigh evidence; leave out weights, limit and refine")
             return classify_judged(self, claims, valid=valid, given=given, judge=judge)
-        chosen_weights = weights or self.default_weights(Degree())
-        found = self.refined(self.given(given, chosen_weights, limit, new_relations=True), refine)
-        claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
-        thresholds = self.thresholds(valid, found)
-        ids = claims.encoded(found.entities, found.relations)
-        scores, limits = found.newcomers.scores(ids), thresholds.of(ids[:, 1])
-        scored = ~np.isnan(scores)
-        verdicts = [
-            Verdict(*triple, score if known else None, limit, score >= limit if known else None)
-            for triple, score, limit, known in zip(
-                claims, scores.tolist(), limits.tolist(), scored.tolist(), strict=True
-            )
-        ]
-        notes = [*found.notes, *claims.notes, *valid.notes]
-        if not scored.all():
-            missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
-            notes.append(f"{missing}: an entity or the relation has no vector")
-        asked = np.unique(ids[:, [0, 2]][ids[:, [0, 2]] >= len(self.entities)])
-        asked = asked[found.newcomers.has_vector(asked)]
-        trusts = self.trust(found.newcomers, asked - len(self.entities), refine=bool(refine))
-        trust = dict(zip(found.entities.select(asked), trusts, strict=True))
-        return Classification(verdicts, accuracy(scores, limits, claims.truth), notes, trust)
+        weights = weights or self.default_weights(Degree())
+        return self.extend(given, weights=weights, limit=limit, refine=refine).classify(claims, valid=valid)
 
     def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
         """The given triples with the new vectors fitted, if `refine` says so."""
@@ -428,94 +343,3 @@ class Model:
             remedy = "give triples of known entities and relations"
             raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
         return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(given.relations))
-
-    def _relation(self, label: str, given: Given) -> int:
-        number = given.relations.find(label)
-        if number is None:
-            known = given.relations.labels.to_pylist()
-            raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
-        if not given.newcomers.has_relation(np.array([number]))[0]:
-            geometry = self.checkpoint.embedding.geometry
-            if not geometry.makes_relations:
-                remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
-            else:
-                remedy = "give a triple of it whose two ends are known"
-            raise InputError(f"relation {label!r} is new and has no vector; {remedy}")
-        return number
-
-    def _entity(self, label: str, given: Given) -> int:
-        number = given.entities.find(label)
-        if number is None:
-            known = given.entities.labels.to_pylist()
-            raise unknown_name("entity", label, known, "it is in no training triple and in none of the given ones")
-        newcomer = number - len(self.entities)
-        if newcomer >= 0 and not given.newcomers.representable[newcomer]:
-            problem = f"entity {label!r} is new and has no usable neighbour"
-            raise InputError(f"{problem}; give a triple that ties it to a known entity over a trained relation")
-        return number
-
-    def _gaps(self, given: Given, entity: int, relation: int, asks_tail: bool) -> FloatArray:
-        """The distance of the query's triple with each entity, known and new, at the open end."""
-        newcomers = given.newcomers
-        embedding = newcomers.embedding
-        vector = newcomers.entity_vectors(np.array([entity]), np.array([relation]))
-        moved = embedding.relations[relation][None]
-        geometry = embedding.geometry
-        point = geometry.solve_tail(vector, moved) if asks_tail else geometry.solve_head(moved, vector)
-        known = geometry.gap_to_all(point, geometry.project(embedding.entities, moved))[0]
-        gaps = [known]
-        for start in range(0, newcomers.support.num_newcomers, NEWCOMERS_AT_ONCE):
-            others = np.arange(start, min(start + NEWCOMERS_AT_ONCE, newcomers.support.num_newcomers))
-            vectors = newcomers.vectors(others, np.full(len(others), relation))
-            gaps.append(geometry.gap(point, geometry.project(vectors, moved)))
-        return torch.cat(gaps).double().cpu().numpy()
-
-    def _stated_answers(self, given: Given, entity: int, relation: int, asks_tail: bool) -> IntArray:
-        """The answers that training and given triples state."""
-        near, far = (0, 2) if asks_tail else (2, 0)
-        found = [
-            triples[(triples[:, near] == entity) & (triples[:, 1] == relation), far]
-            for triples in (self.checkpoint.triples, given.triples)
-        ]
-        return np.unique(np.concatenate(found))
-
-    def _explanation(self, given: Given, entity: int, relation: int) -> list[Reason]:
-        newcomer, query = np.array([entity - len(self.entities)]), np.array([relation])
-        if newcomer[0] < 0:
-            return []
-        newcomers, together = given.newcomers, given.newcomers.together
-        if newcomers.refined is not None and newcomers.weights.needs_query:
-            newcomers = replace(newcomers, weights=Uniform())  # what the fit started from
-        support = newcomers.support
-        parts = [(support, support.neighbor, newcomers.row_weights(newcomer, query))]
-        if together is not None:
-            others = len(self.entities) + together.ties.members[together.peers.neighbor]
-            parts.append((together.peers, others, newcomers.peer_weights(newcomer, query)))
-        reasons = []
-        for part, neighbor, weights in parts:
-            rows, _ = part.rows_of(newcomer)
-            reasons += [
-                Reason(
-                    given.entities.label(neighbor[row]),
-                    given.relations.label(part.relation[row]),
-                    "out" if part.is_head[row] else "in",
-                    float(weight),
-                )
-                for row, weight in zip(rows, weights, strict=True)
-            ]
-        return sorted(reasons, key=lambda reason: -reason.weight)
-
-
-def _link_reasons(given: Given, spoken: dict[str, Spoken], answers: IntArray) -> list[LinkReason | None]:
-    """The link that speaks most for each answer to one query."""
-    return [
-        None
-        if why is None
-        else LinkReason(
-            given.relations.label(why.link // 2),
-            "in" if why.link % 2 else "out",
-            why.strength,
-            None if why.other == answer else given.entities.label(why.other),
-        )
-        for answer, why in zip(answers.tolist(), reasons(spoken, answers), strict=True)
-    ]

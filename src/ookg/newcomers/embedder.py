@@ -122,7 +122,9 @@ class Newcomers:
         if self.together is not None:
             self._add_peers(found, newcomers, queries)
         found = self.embedding.geometry.constrained(found)
-        found[torch.from_numpy(~self.representable[newcomers]).to(found.device)] = torch.nan
+        made = self.counts[newcomers] > 0
+        if not made.all():
+            found[torch.from_numpy(~made).to(found.device)] = torch.nan
         return found
 
     def _add_peers(self, found: Tensor, newcomers: IntArray, queries: IntArray | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ookg.models import Geometry
 from ookg.system.display import counted
@@ -19,12 +19,12 @@ class Findings:
     made_relations: new relations with a vector; lacking: new entities without one
     """
 
-    untrained_relation: list[tuple[str, str, str]] = field(default_factory=list)
-    between_newcomers: list[tuple[str, str, str]] = field(default_factory=list)
-    self_loops: list[tuple[str, str, str]] = field(default_factory=list)
-    without_newcomer: list[tuple[str, str, str]] = field(default_factory=list)
-    made_relations: list[str] = field(default_factory=list)
-    lacking: list[str] = field(default_factory=list)
+    untrained_relation: Sequence[tuple[str, str, str]] = ()
+    between_newcomers: Sequence[tuple[str, str, str]] = ()
+    self_loops: Sequence[tuple[str, str, str]] = ()
+    without_newcomer: Sequence[tuple[str, str, str]] = ()
+    made_relations: Sequence[str] = ()
+    lacking: Sequence[str] = ()
 
     def in_words(self, geometry: Geometry, *, makes_relations: bool) -> Iterator[str]:
         """A line for each kind; makes_relations: whether new relations could have got a vector."""
@@ -40,7 +40,7 @@ class Findings:
             (self.without_newcomer, "between known entities, which make no vector but state known answers"),
         ):
             if triples:
-                yield f"{counted(len(triples), 'triple')} {text} ({_some([' '.join(one) for one in triples])})"
+                yield f"{counted(len(triples), 'triple')} {text} ({_some(triples)})"
         if self.made_relations:
             made = counted(len(self.made_relations), "new relation")
             yield f"{made} with a vector made of given triples ({_some(self.made_relations)})"
@@ -49,5 +49,6 @@ class Findings:
             yield f"{lacking} without a usable neighbour, and so without a vector ({_some(self.lacking)})"
 
 
-def _some(examples: Sequence[str]) -> str:
-    return ", ".join(examples[:EXAMPLES]) + (", ..." if len(examples) > EXAMPLES else "")
+def _some(examples: Sequence[str] | Sequence[tuple[str, str, str]]) -> str:
+    first = [one if isinstance(one, str) else " ".join(one) for one in examples[:EXAMPLES]]
+    return ", ".join(first) + (", ..." if len(examples) > EXAMPLES else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,12 +28,12 @@ class Support:
     triple: IntArray
     num_newcomers: int
 
-    @property
+    @cached_property
     def counts(self) -> IntArray:
         """(newcomers,) usable triples of each."""
         return np.bincount(self.newcomer, minlength=self.num_newcomers).astype(np.int64)
 
-    @property
+    @cached_property
     def offsets(self) -> IntArray:
         """(newcomers + 1,) where each one's rows start."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
@@ -44,6 +45,9 @@ class Support:
 
     def rows_of(self, newcomers: IntArray) -> tuple[IntArray, IntArray]:
         """The rows of some newcomers one after the other, and for each row its place in `newcomers`."""
+        if len(newcomers) == 1:
+            first, last = self.offsets[newcomers[0] : newcomers[0] + 2]
+            return np.arange(first, last), np.zeros(last - first, dtype=np.int64)
         counts = self.counts[newcomers]
         place = np.repeat(np.arange(len(newcomers)), counts)
         starts = np.cumsum(counts) - counts

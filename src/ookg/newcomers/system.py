@@ -180,11 +180,13 @@ def _conjugate_gradients(
     step = rest / total
     direction, length = step.copy(), _inner(rest, step)
     for _ in range(MOST_ROUNDS):
-        if np.abs(step).max(initial=0.0) <= TOLERANCE * np.abs(found).max(initial=0.0):
+        # A column that has arrived stays: what is left of it is rounding, and a step along that could go anywhere.
+        moves = np.abs(step).max(axis=0, initial=0.0) > TOLERANCE * np.abs(found).max(initial=0.0)
+        if not moves.any():
             break
         ahead = total * direction
         ahead -= pulled(direction)
-        far = _ratio(length, _inner(direction, ahead))
+        far = np.where(moves, _ratio(length, _inner(direction, ahead)), 0.0)
         found += far * direction
         rest -= far * ahead
         np.divide(rest, total, out=step)

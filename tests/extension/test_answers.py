@@ -1,0 +1,111 @@
+"""Results can be pickled, compared and printed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+
+import ookg
+from ookg.evaluation.verdicts import Classification, Verdict
+from ookg.extension.answers import Answer, LinkReason, Prediction, Reason, Reasons
+from ookg.extension.questions import AnswerOptions
+from ookg.newcomers.reducer import Uniform
+from ookg.simulation.trust import TrustTable
+
+GIVEN = [("a", "r0", "e1"), ("a", "r1", "e2"), ("b", "r1", "e5"), ("lonely", "r0", "lonely")]
+VALID = [("e1", "r0", "e2", "1"), ("e3", "r0", "e4", "0"), ("e5", "r1", "e6", "1"), ("e7", "r1", "e8", "0")]
+
+
+def pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("combine", [False, True])
+def test_a_prediction(model: ookg.Model, combine: bool) -> None:
+    for found in (
+        model.predict(GIVEN, head="a", relation="r3", combine=combine),
+        model.predict(GIVEN, tail="e1", relation="r3", combine=combine),
+        model.extend(GIVEN).predict(head="b", relation="r0", options=AnswerOptions(combine=combine)),
+    ):
+        again = pickled(found)
+        assert again == found
+        assert repr(again) == repr(found)
+        assert copy.deepcopy(found) == found
+        assert len(str(found).splitlines()) == len(found.answers) + len(found.notes)
+        assert found.answers[0].entity in str(found).splitlines()[0]
+
+
+def test_a_prediction_in_words() -> None:
+    link = LinkReason("part of", "in", 0.5)
+    answers = [Answer("x", -1.25, 1, is_known=True, is_new=True), Answer("y", -2.0, 2, False, False, link)]
+    lines = str(Prediction(answers, [], ["one triple not used"])).splitlines()
+    assert lines == [
+        "  1    -1.250  x  (known; new)",
+        "  2    -2.000  y  (part of in, 0.50)",
+        "note: one triple not used",
+    ]
+    assert str(Prediction([], [], [])) == "no answers"
+
+
+def test_reasons_are_looked_up_once_and_when_read() -> None:
+    asked = []
+    reason = Reason("e1", "r0", "out", 1.0)
+
+    def find() -> list[Reason]:
+        asked.append(1)
+        return [reason]
+
+    reasons = Reasons(find)
+    prediction = Prediction([], reasons, [])
+    assert not asked
+    assert (list(prediction.explanation), len(reasons), reasons[0], reasons[:1]) == ([reason], 1, reason, [reason])
+    assert prediction == Prediction([], [reason], [])
+    assert prediction != Prediction([], [], [])
+    assert pickled(prediction).explanation == [reason]
+    assert len(asked) == 1
+
+
+def test_an_explanation_is_of_the_state_that_was_asked(model: ookg.Model) -> None:
+    extended = model.extend(GIVEN)
+    found = extended.predict(head="a", relation="r3")
+    expected = extended.explain("a", "r3")
+    extended.add([("a", "r2", "e9")])
+    assert found.explanation == expected
+    assert len(extended.explain("a", "r3")) == len(expected) + 1
+
+
+def test_a_classification(model: ookg.Model) -> None:
+    claims = [("a", "r0", "e9", "1"), ("lonely", "r0", "e9", "0")]
+    found = model.classify(claims, valid=VALID, given=GIVEN)
+    assert pickled(found) == found
+    lines = str(found).splitlines()
+    assert lines[0].startswith("a r0 e9: ")
+    assert lines[1] == "lonely r0 e9: no verdict"
+    assert lines[2] == f"{found.accuracy:.1f} % right"
+    assert lines[3:] == [f"note: {note}" for note in found.notes]
+    assert str(Classification([Verdict("h", "r", "t", -1.5, -2.0, True)], None, [], {})) == (
+        "h r t: true (-1.500 against -2.000)"
+    )
+
+
+def test_new_vectors_and_their_trust(model: ookg.Model) -> None:
+    found = model.embed(GIVEN, weights=Uniform())
+    again = pickled(found)
+    assert torch.equal(again.vectors, found.vectors)
+    assert (again.entities, again.without_vector, again.notes) == (found.entities, found.without_vector, found.notes)
+    assert list(again.trust) == list(found.trust)
+    assert len(again.trust) == len(found) == 2
+    assert list(pickled(again).trust) == list(found.trust)
+    width = found.vectors.shape[1]
+    assert repr(found) == repr(again) == f"<ookg.NewVectors of 2 new entities, {width} numbers each, 1 more without>"
+
+
+def test_a_table_of_trust(model: ookg.Model) -> None:
+    table = model.embed(GIVEN, weights=Uniform()).trust
+    again = pickled(table)
+    assert isinstance(again, TrustTable)
+    assert list(again) == list(table)
