@@ -32,7 +32,7 @@ def candidates(embedding: Embedding, support: Support, rows: IntArray) -> Tensor
         problem = f"under {type(geometry).__name__} a triple does not determine the vector of a new entity"
         raise InputError(f"{problem}, and the model does not say how to choose one; use a model that does")
     relations = embedding.relations[torch.from_numpy(support.relation[rows]).to(device)]
-    found = torch.empty_like(neighbors)
-    found[is_head] = geometry.solve_head(relations[is_head], neighbors[is_head])
-    found[~is_head] = geometry.solve_tail(neighbors[~is_head], relations[~is_head])
-    return found
+    vectors = torch.empty_like(neighbors)
+    vectors[is_head] = geometry.solve_head(relations[is_head], neighbors[is_head])
+    vectors[~is_head] = geometry.solve_tail(neighbors[~is_head], relations[~is_head])
+    return vectors

@@ -87,13 +87,13 @@ def find_given(
     if not new_relations and len(relations) > len(known.relations):
         used = ids.copy()
         used[ids[:, 1] >= len(known.relations), 1] = -1
-    found = find_newcomers(known.embedding, known.statistics, known.triples, used, weights, limit)
-    return Given(found, entities, relations, ids, _notes(triples, found, entities, relations))
+    newcomers = find_newcomers(known.embedding, known.statistics, known.triples, used, weights, limit)
+    return Given(newcomers, entities, relations, ids, _notes(triples, newcomers, entities, relations))
 
 
-def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
+def _notes(triples: Triples, newcomers: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
     """What the given triples have that makes no vector, and relations that they give one, in words."""
-    unused, together = found.unused, found.together
+    unused, together = newcomers.unused, newcomers.together
     made = np.empty(0, dtype=np.int64) if together is None else np.flatnonzero(together.made)
     findings = Findings(
         list(triples.select(unused.untrained_relation)),
@@ -101,7 +101,7 @@ def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: 
         list(triples.select(unused.self_loops)),
         list(triples.select(unused.without_newcomer)),
         made_relations=relations.select(made + len(relations) - (0 if together is None else len(together.made))),
-        lacking=entities.select(np.flatnonzero(~found.representable) + found.embedding.num_entities),
+        lacking=entities.select(np.flatnonzero(~newcomers.representable) + newcomers.embedding.num_entities),
     )
     makes_relations = together is not None and together.ties.num_new_relations > 0
-    return [*triples.notes, *findings.in_words(found.embedding.geometry, makes_relations=makes_relations)]
+    return [*triples.notes, *findings.in_words(newcomers.embedding.geometry, makes_relations=makes_relations)]

@@ -220,8 +220,8 @@ class Problem:
         """(slots,) the triple in each row of a step's batch: the next ones in the newcomer's order, around its end."""
         owners = self.owners
         turn = np.arange(len(owners)) - self.slots[owners] + step * np.diff(self.slots)[owners]
-        found: IntArray = self.offsets[owners] + turn % np.diff(self.offsets)[owners]
-        return found
+        triples: IntArray = self.offsets[owners] + turn % np.diff(self.offsets)[owners]
+        return triples
 
 
 class Refinement(Protocol):
@@ -270,9 +270,9 @@ class ReferenceRefinement:
         bounds = slice(problem.slots[first], problem.slots[first + len(vectors)])
         owners = torch.from_numpy(problem.owners[bounds] - first).to(device)
         triples = torch.from_numpy(problem.triples(step)[bounds]).to(device)
-        found = self.triple_losses(step, self.points(vectors[owners], triples), triples, bounds)
+        losses = self.triple_losses(step, self.points(vectors[owners], triples), triples, bounds)
         counts = torch.bincount(owners, minlength=len(vectors))
-        total = found.new_zeros(len(vectors)).index_add(0, owners, found) / counts
+        total = losses.new_zeros(len(vectors)).index_add(0, owners, losses) / counts
         pull = (vectors - self.start[first : first + len(vectors)]).square().sum(dim=1)
         return total + self.settings.prior * pull
 
@@ -315,12 +315,12 @@ class ReferenceRefinement:
         """Ranges of newcomers whose negatives' vectors fit into CHUNK_NUMBERS, or single ones."""
         slots = self.problem.slots
         room = max(1, CHUNK_NUMBERS // (self.settings.negatives * self.vectors.shape[1]))
-        found, first = [], 0
+        ranges, first = [], 0
         while first < len(slots) - 1:
             last = max(first + 1, int(np.searchsorted(slots, slots[first] + room, side="right")) - 1)
-            found.append((first, last))
+            ranges.append((first, last))
             first = last
-        return found
+        return ranges
 
 
 def refine(
@@ -346,16 +346,16 @@ def refine(
     _check_input(embedding, support, start, newcomers)
     has_start = torch.isfinite(start).all(dim=1).cpu().numpy()
     live = np.flatnonzero(has_start & (support.counts[newcomers] > 0))
-    found = start.clone()
+    fitted = start.clone()
     parts = _parts(np.minimum(support.counts[newcomers[live]], settings.batch), start.shape[1])
     clock = Clock(settings, len(parts), report)
     for part in parts:
         place = torch.from_numpy(live[part]).to(start.device)
         problem = Problem.of(embedding, support, newcomers[live[part]], settings)
-        found[place] = run(fastest_refinement(embedding, problem, start[place], settings), settings, clock)
-        if not torch.isfinite(found[place]).all():
+        fitted[place] = run(fastest_refinement(embedding, problem, start[place], settings), settings, clock)
+        if not torch.isfinite(fitted[place]).all():
             raise InputError(f"the fit of new vectors diverged with lr {settings.lr:g}; lower it (--refine-lr)")
-    return found
+    return fitted
 
 
 def _parts(sizes: IntArray, width: int) -> list[slice]:

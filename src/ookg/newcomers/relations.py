@@ -47,13 +47,13 @@ class Pairs:
     def vectors(self, ids: IntArray) -> Tensor:
         """The vectors of known and new entities, (ids, entity_width)."""
         known, device = self.embedding.num_entities, self.embedding.device
-        found = self.embedding.entities[torch.from_numpy(np.where(ids < known, ids, 0)).to(device)]
+        vectors = self.embedding.entities[torch.from_numpy(np.where(ids < known, ids, 0)).to(device)]
         is_new = ids >= known
         if is_new.any():
-            found[torch.from_numpy(is_new).to(device)] = self.newcomers[
+            vectors[torch.from_numpy(is_new).to(device)] = self.newcomers[
                 torch.from_numpy(ids[is_new] - known).to(device)
             ]
-        return found
+        return vectors
 
 
 def relation_vectors(pairs: Pairs, num_relations: int) -> Tensor:

@@ -70,9 +70,9 @@ class Support:
         # By the given triple's position, so that a newcomer's choice does not depend on which others are there.
         bits = randomness.draws(randomness.stream(seed, 3), torch.from_numpy(self.triple)).numpy()
         order = np.lexsort((bits, self.newcomer) if first is None else (bits, first, self.newcomer))
-        found = np.empty_like(order)
-        found[order] = np.arange(len(order)) - self.offsets[self.newcomer[order]]
-        return found
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(len(order)) - self.offsets[self.newcomer[order]]
+        return ranks
 
     def merged(self, other: Support) -> Support:
         """The rows of both; this one's come first in each newcomer."""

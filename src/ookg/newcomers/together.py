@@ -55,8 +55,8 @@ class Ties:
     def members(self) -> IntArray:
         """(members,) the newcomers in these triples, ascending."""
         ends = np.unique(self.triples[:, [0, 2]]) - self.embedding.num_entities
-        found: IntArray = ends[ends >= 0]
-        return found
+        members: IntArray = ends[ends >= 0]
+        return members
 
     @cached_property
     def ends(self) -> IntArray:
@@ -82,8 +82,8 @@ class Ties:
     @cached_property
     def is_loop(self) -> BoolArray:
         """(ties,) whether both ends are the same."""
-        found: BoolArray = self.triples[:, 0] == self.triples[:, 2]
-        return found
+        is_loop: BoolArray = self.triples[:, 0] == self.triples[:, 2]
+        return is_loop
 
     def rows(self, chosen: BoolArray) -> tuple[Support, Support]:
         """The chosen ties as rows of newcomers: to known neighbours, and to peers (neighbor: a place in `members`)."""
@@ -215,8 +215,8 @@ def _candidates(state: Together) -> BoolArray:
     number = ties.new_relation
     makers = np.bincount(number[state.makes_relation], minlength=len(state.made) + 1)
     alone = state.makes_relation & (makers[number] == 1)
-    found: BoolArray = np.append(state.made, True)[number] & ~alone & ~ties.is_loop
-    return found
+    makes: BoolArray = np.append(state.made, True)[number] & ~alone & ~ties.is_loop
+    return makes
 
 
 def _depths(ties: Ties, usable: BoolArray, anchors: Anchors) -> FloatArray:
@@ -226,8 +226,8 @@ def _depths(ties: Ties, usable: BoolArray, anchors: Anchors) -> FloatArray:
     near = np.append(np.flatnonzero(ties.support.counts[ties.members] > 0), anchors.place)
     heads, tails = np.append(member[:, 0], near), np.append(member[:, 1], np.full(len(near), size))
     graph = sparse.csr_array((np.ones(len(heads)), (heads, tails)), shape=(size + 1, size + 1))
-    found: FloatArray = csgraph.dijkstra(graph, directed=False, indices=size, unweighted=True)[:size]
-    return found
+    depths: FloatArray = csgraph.dijkstra(graph, directed=False, indices=size, unweighted=True)[:size]
+    return depths
 
 
 def _within_limit(ties: Ties, extra: Support, peers: Support, depth: FloatArray) -> tuple[Support, Support]:
@@ -281,8 +281,8 @@ def _themselves(ties: Ties) -> Support:
 
 def positive(weights: FloatArray) -> FloatArray:
     """Weights that are all above 0, as a system wants them."""
-    found: FloatArray = np.maximum(weights, LEAST_WEIGHT)
-    return found
+    raised: FloatArray = np.maximum(weights, LEAST_WEIGHT)
+    return raised
 
 
 def _with_relations(state: Together, fit: FitRelations | None) -> Together | None:
