@@ -30,8 +30,8 @@ class RankCounts:
     def ranks(self, ties: Ties = "mean") -> FloatArray:
         """1-based ranks: among equals the first place, the last, or the mean of the two."""
         share = {"optimistic": 0.0, "mean": 0.5, "pessimistic": 1.0}[ties]
-        found: FloatArray = 1.0 + self.better + share * self.equal
-        return found
+        ranks: FloatArray = 1.0 + self.better + share * self.equal
+        return ranks
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,10 @@ class TranslationScorer(Scorer):
 
     def answerable(self, queries: Queries) -> BoolArray:
         """Whether the relation and the entity have vectors."""
-        found: BoolArray = self.newcomers.has_relation(queries.relation) & self.newcomers.has_vector(queries.entity)
-        return found
+        answerable: BoolArray = self.newcomers.has_relation(queries.relation) & self.newcomers.has_vector(
+            queries.entity
+        )
+        return answerable
 
     def scores(self, triples: IntArray) -> FloatArray:
         """-D(h, r, t)."""
