@@ -105,8 +105,8 @@ class ClaimJudge:
         columns = _with_constant((features - self.centre) / self.scale)
         covered = (relations >= 0) & (relations < len(self.own))
         own = np.where(covered[:, None], self.own[np.where(covered, relations, 0)], 0.0)
-        found: FloatArray = (columns * (self.shared + own)).sum(axis=1)
-        return found
+        log_odds: FloatArray = (columns * (self.shared + own)).sum(axis=1)
+        return log_odds
 
 
 def _with_constant(values: FloatArray) -> FloatArray:
@@ -125,8 +125,8 @@ class JudgedScorer(Scorer):
 
     def answerable(self, queries: Queries) -> BoolArray:
         """Whether every model can score it."""
-        found: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.evidence.vectors])
-        return found
+        answerable: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.evidence.vectors])
+        return answerable
 
     def scores(self, triples: IntArray) -> FloatArray:
         """The log-odds of each."""

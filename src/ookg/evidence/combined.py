@@ -168,10 +168,10 @@ def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoke
 
 def reasons(spoken: Mapping[str, Spoken], answers: IntArray) -> list[Why | None]:
     """For each answer the link that speaks for it, by the first source that has one."""
-    found: list[Why | None] = [None] * len(answers)
+    links: list[Why | None] = [None] * len(answers)
     for said in spoken.values():
-        found = [first or why for first, why in zip(found, said.why(answers), strict=True)]
-    return found
+        links = [first or why for first, why in zip(links, said.why(answers), strict=True)]
+    return links
 
 
 class CombinedScorer(Scorer):
@@ -185,8 +185,8 @@ class CombinedScorer(Scorer):
 
     def answerable(self, queries: Queries) -> BoolArray:
         """Whether every model can score it."""
-        found: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.vectors])
-        return found
+        answerable: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.vectors])
+        return answerable
 
     def answer_scores(self, queries: Queries) -> Tensor:
         """The weighted sum for each known entity."""
@@ -199,14 +199,14 @@ class CombinedScorer(Scorer):
 
     def scores(self, triples: IntArray) -> FloatArray:
         """The score of each triple's tail as the answer to (head, relation, ?)."""
-        found = np.zeros(len(triples))
+        scores = np.zeros(len(triples))
         for scorer in self.vectors:
-            found += standard_scores(scorer, triples, asks_tail=True).position / len(self.vectors)
-        found = self.weights[VECTOR] * found
+            scores += standard_scores(scorer, triples, asks_tail=True).position / len(self.vectors)
+        scores = self.weights[VECTOR] * scores
         for name, weight in self.weights.of_sources():
             source = self.evidence[name]
-            found = found + weight * source.as_answers(source.of_claims(triples), asks_tail=True)
-        return found
+            scores = scores + weight * source.as_answers(source.of_claims(triples), asks_tail=True)
+        return scores
 
 
 @dataclass(frozen=True)

@@ -65,13 +65,13 @@ class Spoken:
 
     def row(self, num_answers: int) -> Tensor:
         """(1, answers) the evidence for each of the first entities."""
-        found = np.zeros((1, num_answers), dtype=np.float32)
+        row = np.zeros((1, num_answers), dtype=np.float32)
         entities, values = self.entities, self.values
         if len(entities) and int(entities.max()) >= num_answers:
             inside = entities < num_answers
             entities, values = entities[inside], values[inside]
-        found[0, entities] = values
-        return torch.from_numpy(found)
+        row[0, entities] = values
+        return torch.from_numpy(row)
 
     def why(self, answers: IntArray) -> Sequence[Why | None]:
         """For each of some answers the link that speaks most for it; None where none does. By default it has none."""
