@@ -128,7 +128,7 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
     setup = Setup.of(checkpoint, refine=settings.refine)
     ranks: dict[str, FloatArray] = {TRAINED: simulation.ranks(simulation.trained_scorer)}
-    ranks |= {name: found for name, found in setup.ranks(simulation, settings.progress).items()}  # noqa: C416 (keys)
+    ranks |= {name: own_ranks for name, own_ranks in setup.ranks(simulation, settings.progress).items()}  # noqa: C416 (keys)
     overall = _group("all", ranks, simulation, np.ones(len(simulation.queries), dtype=np.bool_))
     best = max((name for name in METHODS if name in ranks), key=overall.mrr)
     by_triples = _by_triples(ranks, simulation)
@@ -166,8 +166,8 @@ def calibrations(
     triples, spread = newcomers.support.counts[asked], spreads(newcomers, asked)
     is_first = np.isin(asked, first.query_newcomer)
 
-    def outcomes(found: FloatArray) -> Outcomes:
-        hits, reciprocal = (np.bincount(place, values) / questions for values in (found <= 10, 1 / found))
+    def outcomes(ranks: FloatArray) -> Outcomes:
+        hits, reciprocal = (np.bincount(place, values) / questions for values in (ranks <= 10, 1 / ranks))
         return Outcomes(triples, spread, hits, reciprocal)
 
     return {
@@ -191,17 +191,17 @@ def provenance(simulation: Simulation, hiding: HidingSettings, retraining: Retra
 
 
 def _group(name: str, ranks: Mapping[str, FloatArray], simulation: Simulation, rows: BoolArray) -> Group:
-    figures = {method: RankSummary.of(found[rows]) for method, found in ranks.items()}
+    figures = {method: RankSummary.of(own[rows]) for method, own in ranks.items()}
     return Group(name, len(np.unique(simulation.queries.entity[rows])), int(rows.sum()), figures)
 
 
 def _by_triples(ranks: Mapping[str, FloatArray], simulation: Simulation) -> list[Group]:
-    given, found = simulation.query_triples, []
+    given, groups = simulation.query_triples, []
     for low, high in GROUPS:
         rows = (given >= low) & (given <= (high or given.max(initial=0)))
         if rows.any():
-            found.append(_group(group_name(low, high), ranks, simulation, rows))
-    return found
+            groups.append(_group(group_name(low, high), ranks, simulation, rows))
+    return groups
 
 
 def group_name(low: int, high: int | None) -> str:
@@ -224,13 +224,13 @@ def _fewer_triples(ranks: Mapping[str, FloatArray], simulation: Simulation, powe
         return []
     large = np.zeros(simulation.hidden.num_hidden, dtype=np.bool_)
     large[simulation.query_newcomer[rows]] = True
-    part, found = simulation.part(large), []
+    part, groups = simulation.part(large), []
     everything = np.ones(len(part.queries), dtype=np.bool_)
     for most in FEWER:
         newcomers = part.newcomers(Correlation(power), NeighborLimit(most, seed))
         figures = {"closed form": part.ranks(TranslationScorer(newcomers))}
-        found.append(_group(f"{most}", figures, part, everything))
-    return [*found, _group("all", {"closed form": ranks["closed form"]}, simulation, rows)]
+        groups.append(_group(f"{most}", figures, part, everything))
+    return [*groups, _group("all", {"closed form": ranks["closed form"]}, simulation, rows)]
 
 
 def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoice) -> list[str]:
@@ -263,16 +263,16 @@ def _advice(overall: Group, by_triples: list[Group], fewer: list[Group], best: M
     groups = [group for group in by_triples if group.questions >= FEWEST_QUESTIONS]
     if overall.questions < FEWEST_QUESTIONS:
         return [f"{counted(overall.questions, 'question')} are too few to conclude anything; hide more with --sample"]
-    found = []
+    advice = []
     if "refined" in overall.figures:
-        found.append(_gain_in_words("Refining", overall, groups, "closed form", "refined"))
+        advice.append(_gain_in_words("Refining", overall, groups, "closed form", "refined"))
     alone = [name for name in ("closed form", "refined") if name in overall.figures]
     before = max(alone, key=overall.mrr)
     combining = _gain_in_words("Combining vectors with the graph", overall, groups, before, "combined")
-    found.append(combining if is_exact else f"{combining} (a quick audit underrates what the graph says)")
-    found.extend(_more_triples(fewer, groups, best))
-    found.append(_retraining(groups or [overall], best, is_exact))
-    return found
+    advice.append(combining if is_exact else f"{combining} (a quick audit underrates what the graph says)")
+    advice.extend(_more_triples(fewer, groups, best))
+    advice.append(_retraining(groups or [overall], best, is_exact))
+    return advice
 
 
 def _gain_in_words(what: str, overall: Group, groups: list[Group], before: str, after: str) -> str:

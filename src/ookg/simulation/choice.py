@@ -54,7 +54,7 @@ class NewcomerChoice:
             "refine": None if self.refine is None else self.refine.to_dict(),
             "best": self.best,
             "ranking": {name: weights.to_dict() for name, weights in self.ranking.items()},
-            "calibration": {name: found.to_dict() for name, found in self.calibration.items()},
+            "calibration": {name: fitted.to_dict() for name, fitted in self.calibration.items()},
             "simulation": self.simulation,
         } | judge
 
@@ -82,7 +82,7 @@ class NewcomerChoice:
             refine=None if refine is None else RefineSettings.from_dict(refine),
             best=best,
             ranking={name: RankingWeights.from_dict(weights) for name, weights in ranking.items()},
-            calibration={name: Calibration.from_dict(found) for name, found in calibration.items()},
+            calibration={name: Calibration.from_dict(stored) for name, stored in calibration.items()},
             simulation=simulation,
             judge=None if judge is None else FittedJudge.from_dict(judge),
         )
@@ -111,10 +111,10 @@ def _parsed(values: dict[str, Any] | None, directory: Path | None) -> NewcomerCh
 
 
 def _by_method(values: dict[str, Any], name: str) -> dict[Method, dict[str, Any]]:
-    found = values.get(name, {})
-    if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
-        raise InputError(f"{name} is {found!r} instead of an object for each method; tune the model again")
-    unknown = sorted(set(found) - set(METHODS))
+    stored = values.get(name, {})
+    if not isinstance(stored, dict) or not all(isinstance(value, dict) for value in stored.values()):
+        raise InputError(f"{name} is {stored!r} instead of an object for each method; tune the model again")
+    unknown = sorted(set(stored) - set(METHODS))
     if unknown:
         raise InputError(f"{name} of {unknown[0]!r}, and the methods are {', '.join(METHODS)}; tune the model again")
-    return found
+    return stored

@@ -76,15 +76,15 @@ class Contenders:
         features = self._features(newcomers, queries, rivals, names)
         left_out = self._right_answers(queries, rivals).to(device)
         answers = torch.zeros(len(queries), dtype=torch.int64, device=device)  # the first column
-        found = fit_ranking(features.unbind(), answers, left_out)
-        rounded = [max(0.0, round(float(weight), 4)) for weight in found]
+        fitted = fit_ranking(features.unbind(), answers, left_out)
+        rounded = [max(0.0, round(float(weight), 4)) for weight in fitted]
         return RankingWeights(**dict(zip(names, rounded, strict=True)))
 
     def _features(self, newcomers: Newcomers, queries: Queries, rivals: IntArray, names: tuple[str, ...]) -> Tensor:
         """(names, queries, 1 + rivals) what weights are named for, of the right answers, then of the rivals."""
         size, device, evidence = self.simulation.hidden.num_known, newcomers.embedding.device, self.simulation.evidence
         scorer, columns = TranslationScorer(newcomers), torch.from_numpy(rivals).to(device)
-        found = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
+        features = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
         at_once = max(1, SCORES_AT_ONCE // size)
         for start in range(0, len(queries), at_once):
             rows = slice(start, start + at_once)
@@ -92,9 +92,9 @@ class Contenders:
             answers = torch.from_numpy(part.answer).to(device)[:, None]
             for feature, name in enumerate(names):  # one after the other, to hold one at a time
                 values = _over_all(name, scorer, evidence, part, device)
-                found[feature, rows, 0] = values.gather(1, answers)[:, 0]
-                found[feature, rows, 1:] = values[:, columns]
-        return found
+                features[feature, rows, 0] = values.gather(1, answers)[:, 0]
+                features[feature, rows, 1:] = values[:, columns]
+        return features
 
     def _right_answers(self, queries: Queries, rivals: IntArray) -> Tensor:
         """(queries, 1 + rivals) which rivals are right answers too, the asked one or another; rivals are sorted."""
@@ -102,9 +102,9 @@ class Contenders:
         query, answer = other_answers(queries, self.simulation.hidden.true, size).pairs(0, len(queries))
         place = np.minimum(np.searchsorted(rivals, answer), len(rivals) - 1)
         is_rival = rivals[place] == answer
-        found = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
-        found[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
-        return found
+        is_right = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
+        is_right[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
+        return is_right
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,13 @@ class Setup:
         """The ranks of the right answers to the simulation's questions, by each method."""
         contenders = Contenders(simulation, self.power)
         newcomers = contenders.closed
-        found: dict[Method, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
+        ranks: dict[Method, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
         if self.refine is not None:
             with refining(self.refine, progress) as report:
                 newcomers = contenders.refined(self.refine, report)
-            found["refined"] = simulation.ranks(TranslationScorer(newcomers))
-        found["combined"] = simulation.ranks(contenders.combined(newcomers, self.ranking))
-        return found
+            ranks["refined"] = simulation.ranks(TranslationScorer(newcomers))
+        ranks["combined"] = simulation.ranks(contenders.combined(newcomers, self.ranking))
+        return ranks
 
 
 @contextmanager

@@ -66,8 +66,8 @@ def _among(triples: IntArray, others: IntArray) -> BoolArray:
     both = np.concatenate([triples, others])
     _, number = np.unique(both, axis=0, return_inverse=True)
     number = number.ravel()
-    found: BoolArray = np.isin(number[: len(triples)], number[len(triples) :])
-    return found
+    is_among: BoolArray = np.isin(number[: len(triples)], number[len(triples) :])
+    return is_among
 
 
 def _first_distinct(ids: IntArray, most: int) -> IntArray:

@@ -159,8 +159,8 @@ class _Questions:
         size = len(self.hiding.hidden)
         usable = np.bincount(self.owner[self.usable], minlength=size)
         askable = np.bincount(self.owner[self.askable(new)], minlength=size)
-        found: BoolArray = self.hiding.hidden & (usable >= 2) & (askable >= 1)
-        return found
+        fits: BoolArray = self.hiding.hidden & (usable >= 2) & (askable >= 1)
+        return fits
 
     def asked(self, settings: HidingSettings, random: np.random.Generator) -> IntArray:
         """The triples to ask, in the order of the graph: a random part of each entity's."""
@@ -172,5 +172,5 @@ class _Questions:
         rows = rows[np.argsort(self.owner[rows], kind="stable")]
         owner = self.owner[rows]
         place = np.arange(len(rows)) - np.searchsorted(owner, owner)
-        found: IntArray = np.sort(rows[place < most[owner]])
-        return found
+        asked: IntArray = np.sort(rows[place < most[owner]])
+        return asked

@@ -75,8 +75,8 @@ class Simulation:
 
     def newcomers(self, weights: Weights, limit: NeighborLimit | None = None) -> Newcomers:
         """The hidden entities as new ones."""
-        found = find_newcomers(self.embedding, self.graph, self.hidden.known, self.given, weights, limit)
-        return found.with_room_for(self.hidden.num_hidden)
+        newcomers = find_newcomers(self.embedding, self.graph, self.hidden.known, self.given, weights, limit)
+        return newcomers.with_room_for(self.hidden.num_hidden)
 
     @cached_property
     def trained_scorer(self) -> Scorer:

@@ -136,7 +136,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     choice = NewcomerChoice(
         power=power,
         refine=refine,
-        best=_best({name: found[is_first] for name, found in ranks.items()}),
+        best=_best({name: one[is_first] for name, one in ranks.items()}),
         ranking=ranking,
         calibration=calibrations(simulation, ranks, seed),
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
@@ -145,14 +145,14 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}
     old = before.ranks(simulation, settings.progress) if before != chosen else {}
-    reported |= {f"{name}, before": found for name, found in old.items()}
-    reported |= {f"{name}, chosen": found for name, found in ranks.items()}
-    report = {name: RankSummary.of(found[~is_first]) for name, found in reported.items()}
+    reported |= {f"{name}, before": one for name, one in old.items()}
+    reported |= {f"{name}, chosen": one for name, one in ranks.items()}
+    report = {name: RankSummary.of(one[~is_first]) for name, one in reported.items()}
     return Tuning(choice, search.trials, report, [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE])
 
 
 def _best(ranks: dict[Method, FloatArray]) -> Method:
-    mrr = {name: float((1 / found).mean()) for name, found in ranks.items()}
+    mrr = {name: float((1 / values).mean()) for name, values in ranks.items()}
     return max(mrr, key=lambda name: mrr[name])
 
 
@@ -184,10 +184,10 @@ class _Search:
                 for step in (factor, 1 / factor):
                     settings = best
                     while self._may_go_on() and (settings := _moved(settings, name, step)) != best:
-                        found = self._refined(contenders, settings)
-                        if not _is_better(found, reached):
+                        reciprocal = self._refined(contenders, settings)
+                        if not _is_better(reciprocal, reached):
                             break
-                        best, reached, has_moved = settings, found, True
+                        best, reached, has_moved = settings, reciprocal, True
         return best
 
     def ranking(
@@ -228,12 +228,12 @@ class _Search:
         """(queries,) the reciprocal ranks of the right answers."""
         return self._note(what, values, 1 / self.simulation.ranks(scorer))
 
-    def _note(self, what: str, values: dict[str, Any], found: FloatArray) -> FloatArray:
-        self.trials.append(Trial(what, values, float(found.mean())))
+    def _note(self, what: str, values: dict[str, Any], reciprocal: FloatArray) -> FloatArray:
+        self.trials.append(Trial(what, values, float(reciprocal.mean())))
         if self.settings.progress:
             said = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            print(f"tried {what}: {said}: MRR {found.mean():.4f}", file=sys.stderr, flush=True)
-        return found
+            print(f"tried {what}: {said}: MRR {reciprocal.mean():.4f}", file=sys.stderr, flush=True)
+        return reciprocal
 
     def _may_go_on(self) -> bool:
         limit = self.settings.seconds
@@ -241,9 +241,9 @@ class _Search:
         return in_time and len(self._tried) < self.settings.trials
 
 
-def _is_better(found: FloatArray, before: FloatArray) -> bool:
+def _is_better(after: FloatArray, before: FloatArray) -> bool:
     """Whether reciprocal ranks are higher than others of the same questions by more than chance would have it."""
-    gain = found - before
+    gain = after - before
     return float(gain.mean()) >= max(LEAST_GAIN, float(gain.std()) / math.sqrt(len(gain)))
 
 
