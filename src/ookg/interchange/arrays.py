@@ -130,8 +130,8 @@ def _scores(geometry: Geometry, entities: Any, relations: Any) -> Callable[[IntA
         h, t = (_complex(entities[ids]) for ids in (triples[:, 0], triples[:, 2]))
         r = np.asarray(relations[triples[:, 1]])
         turned = r.astype(np.complex128) if np.iscomplexobj(r) else np.exp(1j * r.astype(np.float64))
-        found: FloatArray = -np.linalg.norm(np.abs(h * turned - t), ord=geometry.norm, axis=1)
-        return found
+        scores: FloatArray = -np.linalg.norm(np.abs(h * turned - t), ord=geometry.norm, axis=1)
+        return scores
 
     return rotated
 
@@ -141,8 +141,8 @@ def _complex(rows: Any) -> Array:
     if np.iscomplexobj(rows):
         return np.asarray(rows, dtype=np.complex128)
     real, imaginary = np.split(rows.astype(np.float64), 2, axis=1)
-    found: Array = real + 1j * imaginary
-    return found
+    numbers: Array = real + 1j * imaginary
+    return numbers
 
 
 def _find(source: Path, options: ImportOptions, kind: str) -> _Rows:

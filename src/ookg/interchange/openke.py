@@ -99,10 +99,10 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 def _state(source: Path) -> tuple[dict[str, Any], Path]:
     path = source
     if source.is_dir():
-        found = sorted(file for file in source.iterdir() if file.suffix in (".ckpt", ".pt"))
-        if len(found) != 1:
-            raise FileError(source, f"{len(found)} .ckpt or .pt files here", "name the model's file")
-        path = found[0]
+        files = sorted(file for file in source.iterdir() if file.suffix in (".ckpt", ".pt"))
+        if len(files) != 1:
+            raise FileError(source, f"{len(files)} .ckpt or .pt files here", "name the model's file")
+        path = files[0]
     if path.suffix == ".json":
         content: Any = load_object(path)
     else:
@@ -170,8 +170,8 @@ def _transe_scores(entities: Any, relations: Any, norm: int, normalised: bool) -
 
     def scores(triples: IntArray) -> FloatArray:
         h, r, t = unit(entities[triples[:, 0]]), unit(relations[triples[:, 1]]), unit(entities[triples[:, 2]])
-        found: FloatArray = -np.linalg.norm(h + r - t, ord=norm, axis=1)
-        return found
+        values: FloatArray = -np.linalg.norm(h + r - t, ord=norm, axis=1)
+        return values
 
     return scores
 
