@@ -39,8 +39,8 @@ class Registered:
     @property
     def geometry(self) -> type[Geometry]:
         """The class."""
-        found: type[Geometry] = getattr(import_module(self.module), self.class_name)
-        return found
+        geometry: type[Geometry] = getattr(import_module(self.module), self.class_name)
+        return geometry
 
 
 _REGISTERED = {

@@ -63,8 +63,8 @@ class Determinacy:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures and what follows from them."""
-        found = asdict(self) | {"moved": dict(zip(map(str, STEPS), self.moved, strict=True))}
-        return found | {"exists": self.exists, "at_most_one": self.at_most_one, "solutions": self.solutions}
+        figures = asdict(self) | {"moved": dict(zip(map(str, STEPS), self.moved, strict=True))}
+        return figures | {"exists": self.exists, "at_most_one": self.at_most_one, "solutions": self.solutions}
 
 
 def determinacy(geometry: Geometry, relation: Tensor, tail: Tensor) -> Determinacy:

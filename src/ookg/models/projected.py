@@ -128,5 +128,5 @@ class Matrices:
         size, dim = right.shape
         normal = (self.ridge * torch.eye(dim, dtype=right.dtype, device=right.device)).repeat(size, 1, 1)
         normal.index_add_(0, group, weight[:, None, None] * self.grams[number])
-        found: Tensor = torch.linalg.solve(normal, right)
-        return found
+        vectors: Tensor = torch.linalg.solve(normal, right)
+        return vectors
