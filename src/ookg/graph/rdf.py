@@ -110,11 +110,11 @@ class RdfFile:
                     tails.append(label(quad.object))
                     length += len(heads[-1]) + len(relations[-1]) + len(tails[-1])
                     if len(heads) == CHUNK_TRIPLES or length > FREE_BYTES:
-                        found = _encoded(heads, relations, tails)
+                        columns = _encoded(heads, relations, tails)
                         # A prefix or an entity makes long labels of short names.
-                        held += sum(column.nbytes for column in found)
+                        held += sum(column.nbytes for column in columns)
                         check_expansion(self.path, stream.size, held, "labels")
-                        yield found
+                        yield columns
                         heads, relations, tails = [], [], []
                         length = 0
         yield _encoded(heads, relations, tails)
@@ -223,7 +223,7 @@ class RdfLines(RdfFile):
                 check_line(self.path, sum(map(len, rest)), number)
 
     def _columns(self, lines: Any, numbers: IntArray, links: BoolArray, others: BoolArray) -> list[Any]:
-        """The triples of plain links and of other lines, in the order of the file."""
+        """The triples of plain links and of kept lines, in the order of the file."""
         try:
             parts = pc.split_pattern(lines.filter(pa.array(links)).cast(pa.string()), " ", max_splits=3)
         except pa.ArrowInvalid:  # not UTF-8: the parser says where
@@ -234,8 +234,8 @@ class RdfLines(RdfFile):
             wanted = pc.is_in(columns[1], value_set=pa.array([f"<{name}>" for name in self.predicates]))
             columns, places = [column.filter(wanted) for column in columns], places[wanted.to_numpy(False)]
         if others.any():
-            rows, found = self._parsed(lines.filter(pa.array(others)), numbers[others])
-            order = pa.array(np.argsort(np.concatenate([places, np.flatnonzero(others)[found]]), kind="stable"))
+            rows, kept = self._parsed(lines.filter(pa.array(others)), numbers[others])
+            order = pa.array(np.argsort(np.concatenate([places, np.flatnonzero(others)[kept]]), kind="stable"))
             columns = [
                 pa.concat_arrays([column, pa.array(texts, pa.string())]).take(order)
                 for column, texts in zip(columns, rows, strict=True)
@@ -293,8 +293,8 @@ def _encoded(*columns: list[str]) -> list[Any]:
 
 
 def _matches(lines: Any, pattern: str) -> BoolArray:
-    found: BoolArray = pc.match_substring_regex(lines, pattern).to_numpy(False)
-    return found
+    matches: BoolArray = pc.match_substring_regex(lines, pattern).to_numpy(False)
+    return matches
 
 
 def _split_lines(block: bytes) -> tuple[Any, IntArray]:

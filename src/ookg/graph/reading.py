@@ -107,10 +107,10 @@ def bare_name(path: Path) -> str:
 
 def file_compression(path: Path, start: bytes) -> str | None:
     """How a file is compressed, by its first bytes; a name that says otherwise is an error."""
-    found = next((name for magic, name in MAGIC.items() if start.startswith(magic)), None)
-    if found is None and path.suffix in SUFFIX_COMPRESSION and start:
+    compression = next((name for magic, name in MAGIC.items() if start.startswith(magic)), None)
+    if compression is None and path.suffix in SUFFIX_COMPRESSION and start:
         raise FileError(path, f"is not {SUFFIX_COMPRESSION[path.suffix]} data", "compress it again or drop the suffix")
-    return found
+    return compression
 
 
 def split_lines(stream: Any, path: Path) -> Iterator[bytes]:
@@ -264,10 +264,10 @@ class TextFile:
             if "Empty CSV file" in str(error):
                 return [pa.array([], pa.string())] * 3
             raise self._find_bad_line(error) from error
-        found = [table.column(name) for name in chosen]
-        if self.quote and any(pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in found):
+        columns = [table.column(name) for name in chosen]
+        if self.quote and any(pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in columns):
             raise self._find_bad_line(ValueError("a line break inside quotes"))
-        return found
+        return columns
 
     def _find_bad_line(self, error: Exception) -> FileError:
         try:
@@ -279,8 +279,8 @@ class TextFile:
                     problem = f"{len(row)} column{'s' * (len(row) != 1)} instead of {self.width}: {_shown(row)}"
                     remedy = "give every line head, relation and tail" if len(row) < self.width else "mend the line"
                     return FileError(self.path, problem, remedy, number)
-        except FileError as found:
-            return found
+        except FileError as bad_line:
+            return bad_line
         except (OSError, EOFError) as damage:
             return self._damaged(damage)
         return FileError(self.path, f"cannot be parsed ({error})", "check its quoting and line ends")
@@ -339,10 +339,10 @@ class Table:
             fits(kind) for fits in LABEL_TYPES
         ):  # an empty one is of no type that means anything
             raise self.wrong_type(name, column.type)
-        found = pa.chunked_array([_labels(chunk) for chunk in column.chunks if len(chunk)], ENCODED_TEXT)
-        if found.null_count:  # of a dictionary that has one
-            raise self._missing(found, name)
-        return found
+        text = pa.chunked_array([_labels(chunk) for chunk in column.chunks if len(chunk)], ENCODED_TEXT)
+        if text.null_count:  # of a dictionary that has one
+            raise self._missing(text, name)
+        return text
 
     def wrong_type(self, name: str, kind: Any) -> FileError:
         """The error for a column of neither text nor whole numbers."""

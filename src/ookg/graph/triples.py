@@ -174,8 +174,8 @@ def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, sourc
     if not isinstance(source, RdfFile):  # RDF is sifted while it is read
         wanted = pa.array(predicates, pa.string())
         if isinstance(columns[1].type, pa.DictionaryType):
-            found = [pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in columns[1].chunks]
-            kept = pa.chunked_array(found, pa.bool_())
+            is_wanted = [pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in columns[1].chunks]
+            kept = pa.chunked_array(is_wanted, pa.bool_())
             columns = [column.filter(kept) for column in columns]
             columns = [pa.chunked_array(map(encoded_anew, column.chunks), column.type) for column in columns]
         else:
