@@ -78,11 +78,11 @@ class Group:
     def places(self, entities: IntArray) -> IntArray:
         """The newcomers that entities are, -1 for those of other groups."""
         order = self._order
-        found = order[np.minimum(np.searchsorted(self.entities, entities, sorter=order), len(order) - 1)]
-        is_mine = self.entities[found] == entities
+        places = order[np.minimum(np.searchsorted(self.entities, entities, sorter=order), len(order) - 1)]
+        is_mine = self.entities[places] == entities
         if self.is_here is not None:
-            is_mine &= self.is_here[found]
-        return np.where(is_mine, found, -1)
+            is_mine &= self.is_here[places]
+        return np.where(is_mine, places, -1)
 
     @property
     def present(self) -> IntArray:
@@ -134,10 +134,10 @@ class _GroupStatistics(GraphStatistics):
 
 
 def _relation_ids(relations: IntArray, new: IntArray, trained: int) -> IntArray:
-    found = relations.copy()
+    numbers = relations.copy()
     is_new = relations >= trained
-    found[is_new] = new[relations[is_new] - trained]
-    return found
+    numbers[is_new] = new[relations[is_new] - trained]
+    return numbers
 
 
 def as_tuples(ids: IntArray) -> list[Triple]:
@@ -173,8 +173,8 @@ class Nodes:
         if not len(row):
             return np.arange(size)
         ties = sparse.coo_array((np.ones(len(row)), (lead[row, 0], self.place[row, side])), shape=(size, size))
-        found: IntArray = csgraph.connected_components(ties, directed=False)[1].astype(np.int64)
-        return found
+        component: IntArray = csgraph.connected_components(ties, directed=False)[1].astype(np.int64)
+        return component
 
     def parts(self) -> tuple[IntArray, list[IntArray]]:
         """The triples, as rows: those of entities that nothing is tied to, and those of each component else.

@@ -82,7 +82,7 @@ def notes(state: State) -> list[str]:
         without = group.present[group.newcomers.counts[group.present] == 0]
         lacking += zip(group.came[without].tolist(), group.entities[without].tolist(), strict=True)
     findings = Findings(
-        **{kind: _Labelled(state, found) for kind, found in unused.items()},
+        **{kind: _Labelled(state, ids) for kind, ids in unused.items()},
         made_relations=state.relations.select([number for _, number in sorted(made)]),
         lacking=state.entities.select([number for _, number in sorted(lacking)]),
     )
