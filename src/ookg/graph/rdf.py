@@ -223,7 +223,7 @@ class RdfLines(RdfFile):
                 check_line(self.path, sum(map(len, rest)), number)
 
     def _columns(self, lines: Any, numbers: IntArray, links: BoolArray, others: BoolArray) -> list[Any]:
-        """The triples of plain links and of kept lines, in the order of the file."""
+        """The triples of plain links and of other lines, in the order of the file."""
         try:
             parts = pc.split_pattern(lines.filter(pa.array(links)).cast(pa.string()), " ", max_splits=3)
         except pa.ArrowInvalid:  # not UTF-8: the parser says where

@@ -38,7 +38,7 @@ from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import Protocol
-from ookg.scoring.ranking import Ties
+from ookg.scoring.ranking import TieRule
 from ookg.scoring.thresholds import Thresholds
 from ookg.simulation.audit import Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice
@@ -112,7 +112,7 @@ class Model:
         combine: bool | RankingWeights | None = None,
         new_relations: bool = False,
         protocol: Protocol = "paper",
-        ties: Ties = "mean",
+        ties: TieRule = "mean",
         progress: bool = False,
     ) -> LinkPredictionResult | TripletClassificationResult:
         """How good this model is on a data set, or on its name or folder; `ookg.evaluate` describes the options."""

@@ -17,7 +17,7 @@ from ookg.types import FloatArray, IntArray
 # How many distances the reference may hold at once, whatever the number of entities and queries.
 CHUNK_NUMBERS = 1 << 24
 
-Ties = Literal["mean", "optimistic", "pessimistic"]
+TieRule = Literal["mean", "optimistic", "pessimistic"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class RankCounts:
     better: IntArray
     equal: IntArray
 
-    def ranks(self, ties: Ties = "mean") -> FloatArray:
+    def ranks(self, ties: TieRule = "mean") -> FloatArray:
         """1-based ranks: among equals the first place, the last, or the mean of the two."""
         share = {"optimistic": 0.0, "mean": 0.5, "pessimistic": 1.0}[ties]
         ranks: FloatArray = 1.0 + self.better + share * self.equal
