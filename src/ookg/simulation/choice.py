@@ -18,8 +18,8 @@ from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcom
 # under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted
 # (TransH, TransR), "combined" is the closed form with that evidence. Of a model that can be refined, the closed form
 # with the graph has no name: weights for it are stored (`ranking`), what to expect of it is not (`calibration`).
-Method = Literal["closed form", "refined", "combined"]
-METHODS: tuple[Method, ...] = get_args(Method)
+NewcomerMethod = Literal["closed form", "refined", "combined"]
+NEWCOMER_METHODS: tuple[NewcomerMethod, ...] = get_args(NewcomerMethod)
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class NewcomerChoice:
 
     power: float | None = None
     refine: RefineSettings | None = None
-    best: Method | None = None
-    ranking: dict[Method, RankingWeights] = field(default_factory=dict)
-    calibration: dict[Method, Calibration] = field(default_factory=dict)
+    best: NewcomerMethod | None = None
+    ranking: dict[NewcomerMethod, RankingWeights] = field(default_factory=dict)
+    calibration: dict[NewcomerMethod, Calibration] = field(default_factory=dict)
     simulation: dict[str, Any] = field(default_factory=dict)
     judge: FittedJudge | None = None
 
-    def calibrated(self, calibration: dict[Method, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
+    def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
         """The same with the calibration of some methods new, that of others as it was; and how the new was found."""
         merged = self.calibration | calibration
         return replace(self, calibration=merged, simulation=self.simulation | simulation)
@@ -67,8 +67,8 @@ class NewcomerChoice:
         ranking, calibration = (_by_method(values, name) for name in ("ranking", "calibration"))
         if power is not None and (isinstance(power, bool) or not isinstance(power, int | float)):
             raise InputError(f"power is {power!r} instead of a number; tune the model again")
-        if best is not None and best not in METHODS:
-            raise InputError(f"best method {best!r}, and there are {', '.join(METHODS)}; tune the model again")
+        if best is not None and best not in NEWCOMER_METHODS:
+            raise InputError(f"best method {best!r}, and there are {', '.join(NEWCOMER_METHODS)}; tune the model again")
         if refine is not None and not isinstance(refine, dict):
             raise InputError(f"refine is {refine!r} instead of an object; tune the model again")
         simulation = values.get("simulation", {})
@@ -110,11 +110,13 @@ def _parsed(values: dict[str, Any] | None, directory: Path | None) -> NewcomerCh
         raise damaged_newcomers(directory, str(error).split(";")[0]) from error
 
 
-def _by_method(values: dict[str, Any], name: str) -> dict[Method, dict[str, Any]]:
+def _by_method(values: dict[str, Any], name: str) -> dict[NewcomerMethod, dict[str, Any]]:
     stored = values.get(name, {})
     if not isinstance(stored, dict) or not all(isinstance(value, dict) for value in stored.values()):
         raise InputError(f"{name} is {stored!r} instead of an object for each method; tune the model again")
-    unknown = sorted(set(stored) - set(METHODS))
+    unknown = sorted(set(stored) - set(NEWCOMER_METHODS))
     if unknown:
-        raise InputError(f"{name} of {unknown[0]!r}, and the methods are {', '.join(METHODS)}; tune the model again")
+        raise InputError(
+            f"{name} of {unknown[0]!r}, and the methods are {', '.join(NEWCOMER_METHODS)}; tune the model again"
+        )
     return stored

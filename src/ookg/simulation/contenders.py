@@ -21,7 +21,7 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
-from ookg.simulation.choice import Method
+from ookg.simulation.choice import NewcomerMethod
 from ookg.simulation.defaults import DEFAULT_POWER, NewcomerDefaults, can_refine
 from ookg.simulation.simulated import Simulation
 from ookg.system.progress import Progress, Reporter
@@ -108,7 +108,7 @@ class Contenders:
 
 
 @dataclass(frozen=True)
-class Setup:
+class NewcomerSetup:
     """Settings of all methods.
 
     power: of the correlation weights; refine: how vectors are fitted, None to leave that out
@@ -120,18 +120,18 @@ class Setup:
     ranking: RankingWeights
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, *, refine: bool = True) -> Setup:
+    def of(cls, checkpoint: Checkpoint, *, refine: bool = True) -> NewcomerSetup:
         """What is stored with a model, and the defaults where nothing is; vectors that cannot be refined are not."""
         defaults = NewcomerDefaults.of(checkpoint)
         is_fitted = refine and can_refine(checkpoint.embedding)
-        kind: Method = "refined" if is_fitted else "closed form"
+        kind: NewcomerMethod = "refined" if is_fitted else "closed form"
         return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind])
 
-    def ranks(self, simulation: Simulation, progress: bool = False) -> dict[Method, FloatArray]:
+    def ranks(self, simulation: Simulation, progress: bool = False) -> dict[NewcomerMethod, FloatArray]:
         """The ranks of the right answers to the simulation's questions, by each method."""
         contenders = Contenders(simulation, self.power)
         newcomers = contenders.closed
-        ranks: dict[Method, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
+        ranks: dict[NewcomerMethod, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
         if self.refine is not None:
             with refining(self.refine, progress) as report:
                 newcomers = contenders.refined(self.refine, report)

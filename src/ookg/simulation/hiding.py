@@ -12,7 +12,7 @@ from ookg.graph.hiding import Hiding
 from ookg.graph.triples import first_occurrences
 from ookg.types import BoolArray, IntArray
 
-Draw = Literal["entity", "triple"]
+DrawBy = Literal["entity", "triple"]
 NewEnd = Literal["both", "head", "tail"]
 SAMPLE, SAMPLE_SHARE = 300, 0.1
 
@@ -28,7 +28,7 @@ class HidingSettings:
     """
 
     sample: int | None = None
-    draw: Draw = "entity"
+    draw: DrawBy = "entity"
     new: NewEnd = "both"
     share: float = 0.25
     most: int = 20

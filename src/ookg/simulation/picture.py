@@ -11,7 +11,7 @@ from ookg.errors import InputError
 from ookg.system.files import atomic_write
 
 if TYPE_CHECKING:
-    from ookg.simulation.audit import Audit, Group
+    from ookg.simulation.audit import Audit, QuestionGroup
 
 STYLES = {"trained": "#444444", "closed form": "#0072b2", "refined": "#d55e00", "combined": "#009e73"}
 ENDINGS = (".png", ".svg")
@@ -68,7 +68,7 @@ def _draw_triples(axes: Any, audit: Audit) -> None:
 
 def _draw_relations(axes: Any, audit: Audit) -> None:
     worst, best = audit.relations()
-    rows: list[Group] = [*worst, *best[::-1]][::-1]
+    rows: list[QuestionGroup] = [*worst, *best[::-1]][::-1]
     for place, group in enumerate(rows):
         axes.plot([group.mrr(audit.best), group.mrr("trained")], [place, place], color="#bbbbbb", zorder=1)
         axes.scatter(group.mrr("trained"), place, color=STYLES["trained"], s=18, zorder=2)

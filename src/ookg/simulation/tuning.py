@@ -31,8 +31,8 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
-from ookg.simulation.choice import Method, NewcomerChoice
-from ookg.simulation.contenders import Contenders, Setup
+from ookg.simulation.choice import NewcomerChoice, NewcomerMethod
+from ookg.simulation.contenders import Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -125,12 +125,12 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     seed, begun = settings.hiding.seed, monotonic()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
     first, _ = simulation.halves(seed)
-    before, stored = Setup.of(checkpoint), NewcomerDefaults.of(checkpoint)
+    before, stored = NewcomerSetup.of(checkpoint), NewcomerDefaults.of(checkpoint)
     search = _Search(first, settings, begun)
     power = search.power(before.power)
     refine = None if before.refine is None else search.refinement(before.refine, power)
     ranking = search.ranking(power, refine, stored.ranking) if simulation.is_exact else {}
-    chosen = Setup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
+    chosen = NewcomerSetup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
     ranks = chosen.ranks(simulation, settings.progress)
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
     choice = NewcomerChoice(
@@ -151,7 +151,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     return Tuning(choice, search.trials, report, [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE])
 
 
-def _best(ranks: dict[Method, FloatArray]) -> Method:
+def _best(ranks: dict[NewcomerMethod, FloatArray]) -> NewcomerMethod:
     mrr = {name: float((1 / values).mean()) for name, values in ranks.items()}
     return max(mrr, key=lambda name: mrr[name])
 
@@ -191,11 +191,11 @@ class _Search:
         return best
 
     def ranking(
-        self, power: float, refine: RefineSettings | None, now: Mapping[Method, RankingWeights]
-    ) -> dict[Method, RankingWeights]:
+        self, power: float, refine: RefineSettings | None, now: Mapping[NewcomerMethod, RankingWeights]
+    ) -> dict[NewcomerMethod, RankingWeights]:
         """The weights of the combination for each kind of vectors: fitted ones if they are better than those of now."""
         contenders = Contenders(self.simulation, power)
-        vectors: dict[Method, Newcomers] = {"closed form": contenders.closed}
+        vectors: dict[NewcomerMethod, Newcomers] = {"closed form": contenders.closed}
         if refine is not None:
             vectors["refined"] = contenders.refined(refine)
         if len(self.simulation.queries) < FEWEST_TO_FIT or len(np.unique(self.simulation.queries.entity)) < 2:
@@ -203,7 +203,7 @@ class _Search:
         return {name: self._weights(name, contenders, newcomers, now[name]) for name, newcomers in vectors.items()}
 
     def _weights(
-        self, name: Method, contenders: Contenders, newcomers: Newcomers, now: RankingWeights
+        self, name: NewcomerMethod, contenders: Contenders, newcomers: Newcomers, now: RankingWeights
     ) -> RankingWeights:
         """The weights fitted to all questions, if weights fitted so are better than those of now on other entities."""
         simulation, seed = self.simulation, self.settings.hiding.seed
