@@ -18,7 +18,7 @@ from ookg.newcomers.estimator import candidates
 from ookg.newcomers.least_squares import least_squares
 from ookg.newcomers.reducer import Uniform, Weights, normalised
 from ookg.newcomers.refinement import RefineSettings, refine
-from ookg.newcomers.relations import Pairs, fitted_relation_vectors
+from ookg.newcomers.relations import RelationPairs, fitted_relation_vectors
 from ookg.newcomers.support import Support, Unused, find_support
 from ookg.newcomers.together import Anchors, Ties, Together, positive, solve_together
 from ookg.system.progress import Reporter
@@ -97,7 +97,7 @@ class Newcomers:
         refined = refine(ties.embedding, ties.support, vectors, settings, report)
         is_fitted = ties.support.counts > 0
 
-        def fit(pairs: Pairs, closed_form: Tensor) -> Tensor:
+        def fit(pairs: RelationPairs, closed_form: Tensor) -> Tensor:
             return fitted_relation_vectors(pairs, closed_form, settings)
 
         place = np.flatnonzero(is_fitted[ties.members])

@@ -20,7 +20,7 @@ from ookg.system.progress import Reporter
 from ookg.types import IntArray
 
 
-class KnownGraph(Protocol):
+class TrainedGraph(Protocol):
     """Trained vectors, their labels and the training triples, such as a checkpoint has them."""
 
     @property
@@ -66,7 +66,7 @@ class Given:
 
 
 def find_given(
-    known: KnownGraph,
+    known: TrainedGraph,
     triples: TripleSource,
     weights: Weights,
     limit: NeighborLimit | None = None,

@@ -21,7 +21,7 @@ from torch import Tensor
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Weights
-from ookg.newcomers.relations import Pairs, relation_vectors
+from ookg.newcomers.relations import RelationPairs, relation_vectors
 from ookg.newcomers.support import Support
 from ookg.newcomers.system import FixedPoints, System
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ from ookg.types import BoolArray, FloatArray, IntArray
 # A degree weight is negative for an entity without training triples. A system wants weights above 0.
 LEAST_WEIGHT = 0.01
 
-FitRelations = Callable[[Pairs, Tensor], Tensor]
+FitRelations = Callable[[RelationPairs, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _with_relations(state: Together, fit: FitRelations | None) -> Together | Non
         return None
     numbers, relation = np.unique(ties.new_relation[makes], return_inverse=True)
     head, tail = ties.ends[makes].T
-    pairs = Pairs(ties.embedding, state.vectors, relation.ravel(), head.copy(), tail.copy())
+    pairs = RelationPairs(ties.embedding, state.vectors, relation.ravel(), head.copy(), tail.copy())
     vectors = relation_vectors(pairs, len(numbers))
     if fit is not None:
         vectors = fit(pairs, vectors)
