@@ -363,7 +363,7 @@ def relations(
 
 
 @dataclass(frozen=True)
-class Tuning:
+class KernelShape:
     """How the kernels are cut: vectors held at once and warps a program."""
 
     row_tile: int
@@ -372,7 +372,7 @@ class Tuning:
     entity_warps: int
 
     @classmethod
-    def measured(cls, geometry: Geometry) -> Tuning:
+    def measured(cls, geometry: Geometry) -> KernelShape:
         """The fastest cut found on an H200 (`benchmarks/gpu.py --tune`) at dimension 300 and 1000."""
         large = geometry.dim > 512
         if is_complex(geometry):
