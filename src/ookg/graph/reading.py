@@ -73,7 +73,7 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
-class Source(Protocol):
+class LabelReader(Protocol):
     """Something that triples are read from."""
 
     def read(self) -> list[Any]:
@@ -296,7 +296,7 @@ class TextFile:
         return FileError(self.path, "an empty label or a wrong label value", "mend the file")
 
 
-class Table:
+class NamedColumns:
     """Columns that have names: a Parquet file, or a frame."""
 
     def __init__(self, source: str, form: TripleFormat, row_mark: str) -> None:
@@ -398,7 +398,7 @@ def _count_values(file: Any, columns: list[str]) -> int:
     )
 
 
-class ParquetFile(Table):
+class ParquetFile(NamedColumns):
     """A Parquet file; its rows count from 1."""
 
     def __init__(self, path: Path, form: TripleFormat) -> None:
@@ -419,7 +419,7 @@ class ParquetFile(Table):
             raise FileError(self.path, f"damaged Parquet data ({reason})", "write it again") from error
 
 
-class Frame(Table):
+class Frame(NamedColumns):
     """A pandas or polars frame, an Arrow table, or anything else with `__arrow_c_stream__`."""
 
     def __init__(self, frame: ArrowStream) -> None:

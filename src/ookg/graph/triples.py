@@ -25,9 +25,9 @@ from ookg.graph.reading import (
     TRUTH_VALUES,
     ArrowStream,
     Frame,
+    LabelReader,
     NoLines,
     ParquetFile,
-    Source,
     TextFile,
     TripleFormat,
     encoded_anew,
@@ -39,12 +39,12 @@ from ookg.graph.reading import (
 from ookg.graph.vocabulary import Vocabulary
 from ookg.system.display import counted
 from ookg.system.files import atomic_write
+from ookg.types import BoolArray
 
 __all__ = [
     "TripleFormat",
     "TripleIds",
     "Triples",
-    "Truth",
     "as_triples",
     "first_occurrences",
     "read_triples",
@@ -52,7 +52,6 @@ __all__ = [
     "write_triples",
 ]
 
-Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 TripleIds = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
@@ -69,7 +68,7 @@ class Triples:
     ids: TripleIds
     entities: Vocabulary
     relations: Vocabulary
-    truth: Truth | None = None
+    truth: BoolArray | None = None
     source: str = "triples"
     duplicates: int = 0
     format: TripleFormat = field(default_factory=TripleFormat)
@@ -153,7 +152,7 @@ def read_triples(
     form = form or TripleFormat()
     if path == STANDARD_INPUT:
         path = Path("standard input")
-        source: Source = _piped(path, read_standard_input(), form)
+        source: LabelReader = _piped(path, read_standard_input(), form)
     else:
         path = Path(path)
         source = _open(path, form)
@@ -169,7 +168,7 @@ def read_triples(
     return _from_columns(columns, str(path), form, keep_duplicates, source)
 
 
-def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, source: Source) -> list[Any]:
+def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, source: LabelReader) -> list[Any]:
     """The rows over the selected relations; none at all is most likely a misspelt selection."""
     if not isinstance(source, RdfFile):  # RDF is sifted while it is read
         wanted = pa.array(predicates, pa.string())
@@ -237,7 +236,7 @@ def _write_tsv(path: Path, table: Any, sink: Any) -> None:
         sink.write(("\n".join(lines) + "\n").encode())
 
 
-def _open(path: Path, form: TripleFormat) -> Source:
+def _open(path: Path, form: TripleFormat) -> LabelReader:
     if path.is_dir():
         raise FileError(path, "is a folder, not a file of triples", "name one file, such as train.txt")
     if path.exists() and not path.is_file() and not path.is_fifo():
@@ -269,7 +268,7 @@ def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
 
 
 def _from_columns(
-    columns: list[Any], source: str, form: TripleFormat, keep_duplicates: bool, lines: Source | NoLines
+    columns: list[Any], source: str, form: TripleFormat, keep_duplicates: bool, lines: LabelReader | NoLines
 ) -> Triples:
     """Give local ids to the columns' labels, without a Python loop over the triples."""
     size = len(columns[0])
@@ -278,7 +277,7 @@ def _from_columns(
     for labels in (entity_labels, relation_labels):
         if pc.any(pc.equal(pc.utf8_trim_whitespace(labels), "")).as_py():
             raise lines.find_bad_value()
-    truth: Truth | None = None
+    truth: BoolArray | None = None
     if len(columns) == 4:
         codes, values = _encode(columns[3])
         meaning = [TRUTH_VALUES.get(value.strip()) for value in values.to_pylist()]
@@ -319,7 +318,7 @@ def triple_keys(ids: TripleIds, num_entities: int, num_relations: int) -> np.nda
 
 
 def first_occurrences(
-    ids: TripleIds, num_entities: int, num_relations: int, truth: Truth | None = None
+    ids: TripleIds, num_entities: int, num_relations: int, truth: BoolArray | None = None
 ) -> np.ndarray[Any, Any] | None:
     """Positions of each distinct triple's first occurrence, in order; None where no triple repeats."""
     keys = triple_keys(ids, max(num_entities, 1), max(num_relations, 1))
