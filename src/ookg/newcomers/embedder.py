@@ -71,7 +71,7 @@ class Newcomers:
         return has_vector
 
     def with_room_for(self, num_newcomers: int) -> Newcomers:
-        """The same with so many newcomers; those beyond the given triples' ones have no neighbour."""
+        """The same with this many newcomers; those that the given triples do not have get no neighbour."""
         missing = max(0, num_newcomers - self.support.num_newcomers)
         refined = self.refined
         if refined is not None and missing:
@@ -128,7 +128,7 @@ class Newcomers:
         return vectors
 
     def _add_peers(self, sums: Tensor, newcomers: IntArray, queries: IntArray | None) -> None:
-        """Complete the sums over known neighbours, in place, by what newcomers say about newcomers."""
+        """Add to the sums over known neighbours, in place, what newcomers say about newcomers."""
         together = self.together
         if together is None:
             return
@@ -158,7 +158,7 @@ class Newcomers:
             return rows
         newcomers = entities[is_new] - len(table)
         queries = relations[is_new] if self.weights.needs_query else np.zeros(len(newcomers), dtype=np.int64)
-        # A newcomer is often asked for many times with the same relation: solve each pair once.
+        # The same newcomer and relation are often asked for many times: solve each pair once.
         pairs, place = np.unique(np.stack([newcomers, queries], axis=1), axis=0, return_inverse=True)
         vectors = self.vectors(pairs[:, 0], pairs[:, 1] if self.weights.needs_query else None)
         rows[torch.from_numpy(is_new).to(rows.device)] = vectors[torch.from_numpy(place.ravel()).to(rows.device)]
@@ -263,7 +263,7 @@ def reference_sums(
 
 @dataclass(frozen=True)
 class NeighborLimit:
-    """At most so many neighbours an entity, chosen at random by a seed."""
+    """At most `most` neighbours per entity, chosen at random by a seed."""
 
     most: int
     seed: int = 0
@@ -283,7 +283,7 @@ def find_newcomers(
 ) -> Newcomers:
     """Prepare the new entities, and the new relations, of given triples.
 
-    graph: the statistics of the known triples; None for a model that came without them, where uniform weights work
+    graph: the statistics of the known triples; None for a model that came without them: then only uniform weights work
     known: (triples, 3) the training triples
     given: (triples, 3) entity ids from embedding.num_entities on are new ones; relation ids from
         embedding.num_relations on are new relations, which get vectors where the triples determine them, under models

@@ -17,7 +17,7 @@ def candidates(embedding: Embedding, support: Support, rows: IntArray) -> Tensor
     """The vector that fits each row's triple best, (rows, entity_width).
 
     New head: TransE t - r, RotatE t∘r⁻¹. New tail: TransE h + r, RotatE h∘r. Under TransH and TransR many vectors fit a
-    triple equally well; this is the one nearest to the known neighbour. Another model of which that is true is refused.
+    triple equally well; this is the one nearest to the known neighbour. Any other model like that is refused.
     """
     device, geometry = embedding.device, embedding.geometry
     neighbors = embedding.entities[torch.from_numpy(support.neighbor[rows]).to(device)]

@@ -1,4 +1,4 @@
-"""Triples that are given about what is new to a model, all at once: for evaluation, judging and vectors in bulk."""
+"""Given triples, about what is new to a model, all at once: for evaluation, judging and vectors in bulk."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Given:
     notes: list[str]
 
     def refined_by(self, settings: RefineSettings | None, report: Reporter | None = None) -> Given:
-        """The same with the new vectors fitted; settings None: as they are."""
+        """The same with the new vectors fitted; with settings None they stay as they are."""
         if settings is None:
             return self
         return replace(self, newcomers=self.newcomers.refined_by(settings, report))
@@ -92,7 +92,7 @@ def find_given(
 
 
 def _notes(triples: Triples, newcomers: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
-    """What the given triples have that makes no vector, and relations that they give one, in words."""
+    """Which given triples make no vector, and which relations they give one, in words."""
     unused, together = newcomers.unused, newcomers.together
     made = np.empty(0, dtype=np.int64) if together is None else np.flatnonzero(together.made)
     findings = Findings(

@@ -55,7 +55,9 @@ class TritonRefinement:
         self.relation, self.neighbor = (
             torch.from_numpy(array).to(device) for array in (problem.relation, problem.neighbor)
         )
-        self.sign = torch.from_numpy(problem.is_head).to(device).float() * 2 - 1  # the way the relation is gone
+        self.sign = (
+            torch.from_numpy(problem.is_head).to(device).float() * 2 - 1
+        )  # whether the relation is followed forwards (1) or back (-1)
         self.search = int((problem.last - problem.first).max()).bit_length()
         self.stream = randomness.signed(problem.stream)
         rows = len(problem.owners)

@@ -1,4 +1,4 @@
-"""Vectors for new entities where relations project: one triple leaves some of the vector open, all together solve it.
+"""Vectors for new entities where relations project: one triple leaves part of the vector open, several determine it.
 
 Triple i says A e = A x ± r with its relation's A and r and its neighbour x (+ for a new tail, - for a new head). With
 the reducer's weights ω, which add up to 1,
@@ -48,9 +48,9 @@ def least_squares(
     vectors = embedding.relations[torch.from_numpy(used).to(embedding.device)].double()
     solver = geometry.normal_equations(vectors)
     steps = geometry.displacement(vectors)
-    # A square has no negative weight; such a one comes from a neighbour that no training triple has.
+    # Least squares needs weights of 0 or more; a negative one comes from a neighbour that no training triple has.
     weights = normalised(np.maximum(weights, 0.0), place, size)
-    for groups, part in _chunks(place, size, max(1, CHUNK_NUMBERS // solver.numbers_a_row)):
+    for groups, part in _chunks(place, size, max(1, CHUNK_NUMBERS // solver.numbers_per_row)):
         inside = place[part] - groups.start
         sums = _sums(embedding, support, rows[part], inside * len(used) + relation[part], weights[part])
         group, number = (torch.from_numpy(ids).to(solved.device) for ids in np.divmod(sums.keys, len(used)))

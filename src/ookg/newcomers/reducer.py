@@ -12,7 +12,7 @@ from ookg.graph.statistics import GraphStatistics
 from ookg.newcomers.support import Support
 from ookg.types import FloatArray, IntArray
 
-# A sum of weights that is this small against their sizes is what is left of a cancellation, no normaliser.
+# A sum of weights that is this small beside the weights is left over from cancellation: nothing is divided by it.
 SMALLEST_SUM = 1e-6
 
 

@@ -57,7 +57,7 @@ class RelationPairs:
 
 
 def relation_vectors(pairs: RelationPairs, num_relations: int) -> Tensor:
-    """The vector that fits each relation's pairs best, (num_relations, relation_width); each has one pair at least."""
+    """The vector that fits each relation's pairs best, (num_relations, relation_width); each has at least one pair."""
     geometry = pairs.embedding.geometry
     form = geometry.relation_form
     if form is None:
@@ -113,7 +113,7 @@ class RelationFit:
         adam_update(self.vectors, gradient, self.mean, self.square, self.settings.rate(step), step + 1)
 
     def _gradients(self, step: int, relations: IntArray) -> Tensor:
-        """dL/dr of some relations that follow each other, (relations, relation_width)."""
+        """dL/dr of some consecutive relations, (relations, relation_width)."""
         bounds = slice(int(relations[0]), int(relations[-1]) + 1)
         vectors = self.vectors[bounds].detach().requires_grad_()
         sizes = np.minimum(self.counts, self.settings.batch)[relations]

@@ -55,7 +55,7 @@ class Support:
         return rows, place
 
     def capped(self, most: int | None, seed: int) -> Support:
-        """At most so many rows a newcomer, chosen at random by the seed."""
+        """At most `most` rows per newcomer, chosen at random by the seed."""
         if most is None or not len(self.newcomer) or int(self.counts.max()) <= most:
             return self
         return self.select(np.flatnonzero(self.ranks(seed) < most))
@@ -75,7 +75,7 @@ class Support:
         return ranks
 
     def merged(self, other: Support) -> Support:
-        """The rows of both; this one's come first in each newcomer."""
+        """The rows of both; within each newcomer those of this one come first."""
         if not len(other.newcomer):
             return self
         order = np.argsort(np.concatenate([self.newcomer, other.newcomer]), kind="stable")

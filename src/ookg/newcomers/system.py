@@ -3,7 +3,7 @@
 Each unknown vector is the weighted mean of its candidates, x_n = Σ w·(x_m moved by r) / Σ w, and a neighbour x_m may
 be unknown itself. Moving is linear in x_m: TransE adds ±r, RotatE turns each complex coordinate by ±θ. So there is one
 sparse system for each coordinate. With strengths that are the same seen from both ends of a triple it is Hermitian and,
-as every unknown hangs on a fixed point in the end, positive definite: conjugate gradients solve it in rounds, each of
+as every unknown is tied to a fixed point in the end, positive definite: conjugate gradients solve it in rounds, each of
 which passes once over the triples.
 """
 
@@ -123,7 +123,7 @@ class System:
 
     @cached_property
     def _joined(self) -> Any:
-        """(unknown, unknown) sparse: the same in one, for moves without a turn, which need not be told apart."""
+        """(unknown, unknown) sparse: the same in one matrix, for moves without a turn, which need not be kept apart."""
         return self._live.back @ self._live.among
 
     @cached_property
