@@ -11,7 +11,7 @@ from ookg.kernels.threads import run_tasks
 from ookg.models.geometry import Geometry, Move, kernel_of
 from ookg.types import Array
 
-GROUPS = 256  # groups a task
+GROUPS = 256  # groups per task
 AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on
 
 

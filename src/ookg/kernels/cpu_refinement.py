@@ -257,7 +257,7 @@ def update_vectors(
 ) -> None:
     """Adam in place for each newcomer, whose gradient is the sum of its rows and the pull to its start.
 
-    Not in parallel: the negatives take all the time, and to wake the other threads takes longer than a small update.
+    Not in parallel: the negatives take all the time, and waking the other threads takes longer than a small update.
 
     tables: vectors, start, and Adam's mean and square, each (newcomers, entity_width)
     factors: 2λ, rate / (1 - β₁ᵗ), 1 / (1 - β₂ᵗ); unit_norm: vectors are scaled to length 1 in this norm, 0 for any
