@@ -24,9 +24,9 @@ def gaps_to_all(embedding: Embedding, points: Tensor) -> Scores:
 
 
 def best_places(scores: Scores, most: int) -> IntArray:
-    """Where the highest scores are, at most so many, highest first, of equals the first; -inf is none.
+    """Where the highest scores are, at most `most`, highest first; among equals the first one wins; -inf is no score.
 
-    The same as a stable sort of all of them would give, without it.
+    The same as a stable sort of all of them would give, without sorting them all.
     """
     least = -np.inf
     if most < len(scores):
