@@ -55,7 +55,7 @@ class GraphEvidence:
     def count(
         cls, known: IntArray, given: IntArray, num_relations: int, index: GraphIndex | None = None
     ) -> GraphEvidence:
-        """Of triples, (triples, 3), known and given. Relations outside the first `num_relations` do not count.
+        """That of known and given triples, (triples, 3). Relations beyond the first `num_relations` do not count.
 
         index: of these triples, if it is there already
         """
@@ -142,9 +142,9 @@ def combined_scores(
     """(queries, answers) w_vector · mean of standardised scores + (Σ w_source · evidence), in the order of the weights.
 
     This is the one place that says how a score is made, of one question as of many. The order is part of it: another
-    one has other last bits.
+    order changes the last bits.
 
-    vectors: (queries, answers) the scores of each model, one after the other; written over
+    vectors: (queries, answers) the scores of each model, one after the other; overwritten
     evidence: (queries, answers) that of a source, by its name, in a new tensor on a device
     """
     total, models = torch.empty(0), 0
@@ -161,7 +161,7 @@ def combined_scores(
 
 
 def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoken: Mapping[str, Spoken]) -> Tensor:
-    """(answers,) the combined scores of the answers to one question. scores: (answers,) of a model, written over"""
+    """(answers,) the combined scores of the answers to one question. scores: (answers,) of a model, overwritten"""
     size = len(scores)
     return combined_scores([scores[None]], num_known, weights, lambda name, _: spoken[name].row(size))[0]
 

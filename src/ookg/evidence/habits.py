@@ -46,7 +46,7 @@ class Habits(Source):
         return cls(graph, distinct, counts)
 
     def with_given(self, given: IntArray, after: GrownGraph) -> Habits:
-        """With given triples counted in; what they state anew counts again."""
+        """With given triples counted in; a triple that is stated again counts again."""
         others = Habits.count(given, after)
         keys, place = np.unique(np.concatenate([self.keys, others.keys]), return_inverse=True)
         counts = np.bincount(place.ravel(), np.concatenate([self.counts, others.counts]), minlength=len(keys))
@@ -57,7 +57,7 @@ class Habits(Source):
         return self._with(triple, after, 1)
 
     def minus(self, triple: Triple, after: GrownGraph) -> Habits:
-        """With one triple less."""
+        """Without one triple."""
         return self._with(triple, after, -1)
 
     def _with(self, triple: Triple, after: GrownGraph, sign: int) -> Habits:

@@ -26,7 +26,7 @@ from ookg.graph.statistics import counted_together, pair_keys, pairs_gained
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
 
-# Counted as if so many more pairs had the first relation without the second: a rule seen once is no rule.
+# Counted as if this many more pairs had the first relation without the second: a rule seen once is no rule.
 SMOOTHING = 5.0
 # A rule of this confidence all but states what it speaks for; how many triples are looked at for `redundancy`.
 STRONG_CONFIDENCE, SAMPLED_TRIPLES = 0.5, 2000
@@ -95,8 +95,8 @@ class Links(Source):
 
     The asked triple itself is no evidence for itself.
 
-    rules: counted in bulk; sample: some of the triples of that; change: what triples that came one by one add, by pairs
-    of directed relations
+    rules: counted in bulk; sample: some of the triples that were counted so
+    change: what triples that came one by one add, by pairs of directed relations
     """
 
     name: ClassVar[str] = "links"
@@ -142,7 +142,7 @@ class Links(Source):
         return replace(self, graph=after, change=summed(self.change, _pairs_changed(self.graph, triple, 1)))
 
     def minus(self, triple: Triple, after: GrownGraph) -> Links:
-        """With one triple less."""
+        """Without one triple."""
         return replace(self, graph=after, change=summed(self.change, _pairs_changed(after, triple, -1)))
 
     def confidence(self, link: IntArray, asked: IntArray | int) -> FloatArray:
@@ -216,7 +216,7 @@ class _SpokenLinks(Spoken):
     sure: FloatArray
 
     def why(self, answers: IntArray) -> list[Why | None]:
-        """The direct link that speaks most for each answer; of equals the first."""
+        """The direct link that speaks most for each answer; among equals the first one."""
         start, stop = np.searchsorted(self.other, answers), np.searchsorted(self.other, answers, side="right")
         reasons: list[Why | None] = [None] * len(answers)
         for number in np.flatnonzero(start < stop).tolist():

@@ -55,7 +55,7 @@ class Paths(Source):
         return replace(self, graph=after)
 
     def minus(self, triple: Triple, after: GrownGraph) -> Paths:
-        """With one triple less."""
+        """Without one triple."""
         del triple
         return replace(self, graph=after)
 
