@@ -29,7 +29,7 @@ from ookg.version import __version__
 TRAINED = "trained"
 # Numbers of given triples, from and to.
 GROUPS: tuple[tuple[int, int | None], ...] = ((1, 1), (2, 3), (4, 9), (10, 29), (30, 99), (100, None))
-FEWER = (1, 3, 10)  # so many of an entity's triples are given in the experiment with fewer
+FEWER = (1, 3, 10)  # how many of an entity's triples are given in the experiment with fewer
 SHOWN_RELATIONS = 10
 # Figures of fewer questions are shown, and nothing is concluded from them.
 FEWEST_QUESTIONS, FEWEST_OF_RELATION = 20, 5
@@ -74,12 +74,12 @@ class QuestionGroup:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     kind: "quick" or "retrained"; best: the method with the highest MRR
     by_triples, by_relation: groups of questions; relations in the order of what newcomers lose, most first
-    fewer: the same questions about entities with ten triples or more, if only so many are given; closed form
-    calibration: what to expect of a new entity, by method, as this audit found it
+    fewer: the same questions about entities with ten triples or more, if only 1, 3 or 10 are given; closed form
+    calibration: what to expect of a new entity, by method, as measured here
     choice: what is stored with the model, with that calibration in it; `Model.with_choice` takes it
     """
 
@@ -222,7 +222,7 @@ def _by_relation(
 def _fewer_triples(
     ranks: Mapping[str, FloatArray], simulation: Simulation, power: float, seed: int
 ) -> list[QuestionGroup]:
-    """An experiment: the same questions, if of the same entities fewer triples were given."""
+    """An experiment: the same questions about the same entities, with fewer triples given."""
     rows = simulation.query_triples >= FEWER[-1]
     if not rows.any():
         return []
@@ -258,7 +258,7 @@ def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoi
 
 
 def _leaves_out_refining(simulation: Simulation, settings: AuditSettings) -> bool:
-    """Whether vectors could be refined and are not."""
+    """Whether vectors could be refined but are not."""
     return not settings.refine and can_refine(simulation.embedding)
 
 

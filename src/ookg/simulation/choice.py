@@ -27,10 +27,10 @@ class NewcomerChoice:
     """Settings for new entities, stored with a model. None, or no entry: not chosen.
 
     power: of the correlation weights; refine: how vectors are fitted; best: the method that ranked best
-    ranking: weights of the combination, of the method ("closed form" or "refined") that its vectors are of
+    ranking: weights of the combination, by the method ("closed form" or "refined") that makes its vectors
     calibration: what to expect of a vector, by method; no entry: not measured
-    simulation: how it was found, in plain values, for people to read
-    judge: of claims about new entities
+    simulation: how the settings were chosen, in plain values, for people to read
+    judge: the judge of claims about new entities
     """
 
     power: float | None = None
@@ -42,7 +42,7 @@ class NewcomerChoice:
     judge: FittedJudge | None = None
 
     def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
-        """The same with the calibration of some methods new, that of others as it was; and how the new was found."""
+        """The same with a new calibration of some methods, and how it was measured; other methods keep theirs."""
         merged = self.calibration | calibration
         return replace(self, calibration=merged, simulation=self.simulation | simulation)
 
@@ -60,7 +60,7 @@ class NewcomerChoice:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NewcomerChoice:
-        """From plain values, each checked; what an older version did not write is not chosen."""
+        """From plain values, each checked; what an older version did not write counts as not chosen."""
         if not isinstance(values, dict):
             raise InputError(f"settings for new entities are {values!r} instead of an object; tune the model again")
         power, refine, best = values.get("power"), values.get("refine"), values.get("best")

@@ -30,8 +30,8 @@ from ookg.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
 
-# What weights of the combination are fitted to: so many numbers may be kept, for each question those of the right
-# answer and its rivals. Where all known entities are too many rivals for so many questions, a sample of them is taken:
+# What weights of the combination are fitted to: this many numbers may be kept: for each question those of the right
+# answer and its rivals. Where all known entities are too many rivals for that, a sample of them is taken:
 # under a softmax the weights that make the right answers likeliest among all do so among any equally likely sample.
 FIT_NUMBERS, FIT_QUESTIONS = 1 << 26, 1024
 FIT = 18  # the purpose of the random stream that samples questions and rivals
@@ -62,7 +62,7 @@ class Contenders:
     ) -> RankingWeights:
         """The weights under which the right answers to some of the simulation's questions are likeliest; 0 or more.
 
-        Of the sources, those have a weight that `now` has: those with a default, and any that was chosen by hand.
+        Only the sources that `now` has get a weight: those with a default, and any that was chosen by hand.
 
         Every feature is computed over all known entities; kept are those of the right answer and of its rivals, which
         are the same random entities for every question. Other right answers are no rivals.
@@ -81,7 +81,7 @@ class Contenders:
         return RankingWeights(**dict(zip(names, rounded, strict=True)))
 
     def _features(self, newcomers: Newcomers, queries: Queries, rivals: IntArray, names: tuple[str, ...]) -> Tensor:
-        """(names, queries, 1 + rivals) what weights are named for, of the right answers, then of the rivals."""
+        """(names, queries, 1 + rivals) the feature of each weight, for the right answers, then for the rivals."""
         size, device, evidence = self.simulation.hidden.num_known, newcomers.embedding.device, self.simulation.evidence
         scorer, columns = TranslationScorer(newcomers), torch.from_numpy(rivals).to(device)
         features = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
@@ -158,7 +158,7 @@ def _over_all(name: str, scorer: Scorer, evidence: GraphEvidence, queries: Queri
 
 
 def _some(size: int, most: int, random: np.random.Generator) -> IntArray:
-    """All of so many positions, or a random choice of as many as may be, sorted."""
+    """All of `size` positions, or a random choice of `most` of them, sorted."""
     if size <= max(1, most):
         return np.arange(size)
     return np.sort(random.permutation(size)[: max(1, most)])

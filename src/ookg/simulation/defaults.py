@@ -1,4 +1,4 @@
-"""How a model treats new entities if nothing else is said: as stored with it, else by default."""
+"""How a model treats new entities unless told otherwise: as stored with it, or else by default."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_RANKING: dict[NewcomerMethod, RankingWeights] = {
     "closed form": CLOSED_FORM_WEIGHTS,
     "refined": RankingWeights(),
 }
-# A graph in which so many triples are all but stated by another link is redundant: 73 % in FB15k-Head-10, 91 % in WN11,
+# A graph is redundant if another link all but states this share of its triples: 73 % in FB15k-Head-10, 91 % in WN11,
 # none in the film graph of the demo.
 REDUNDANT_SHARE = 0.2
 
@@ -96,7 +96,7 @@ class NewcomerDefaults:
         return self.ranking["refined" if refined else "closed form"]
 
     def combines(self, refine: bool | RefineSettings, redundancy: Callable[[], float]) -> bool:
-        """Whether answers are ranked by all evidence if nothing else is said.
+        """Whether answers are ranked by all evidence by default.
 
         With fitted vectors, if `ookg tune` found that better, or if it did not try and the graph is redundant: direct
         links are worth little where relations do not imply one another.
@@ -110,7 +110,7 @@ class NewcomerDefaults:
         return redundancy() >= REDUNDANT_SHARE
 
     def calibration(self, *, refine: bool, combine: bool) -> Calibration | None:
-        """What to expect of a new vector that is used so, if it was measured."""
+        """What to expect of a new vector that is used in this way, if it was measured."""
         method: NewcomerMethod = "combined" if combine else "refined" if refine else "closed form"
         # "combined" was calibrated with fitted vectors
         was_tried = refine or not combine or not can_refine(self.checkpoint.embedding)

@@ -22,9 +22,9 @@ class HidingSettings:
     """Which entities to hide, and which of their triples to ask.
 
     sample: how many entities; None for a tenth of them, 300 at most
-    draw: "entity": each is as likely; "triple": an entity is the likelier, the more triples it has
+    draw: "entity": all are equally likely; "triple": an entity is likelier the more triples it has
     new: which end of a question is the hidden entity
-    share, most: of an entity's triples this share is asked, one at least and so many at most; the rest is given
+    share, most: of an entity's triples this share is asked, at least one and at most `most`; the rest is given
     """
 
     sample: int | None = None
@@ -44,7 +44,7 @@ class HidingSettings:
         if not 0 < self.share < 1:
             raise InputError(f"a share of {self.share} to ask; it must lie between 0 and 1")
         if self.most < 1:
-            raise InputError(f"at most {self.most} questions an entity; it must be 1 or more")
+            raise InputError(f"at most {self.most} questions per entity; it must be 1 or more")
         if self.seed < 0:
             raise InputError(f"seed {self.seed}; it must not be negative")
 
@@ -87,7 +87,7 @@ def hide(triples: IntArray, num_entities: int, num_relations: int, settings: Hid
     random = np.random.default_rng(settings.seed)
     wanted = _sample_size(settings, num_entities)
     questions = _Questions.of(triples, _drawn(triples, num_entities, wanted, settings, random), num_relations)
-    # What is known again leaves the others no fewer triples: those that fit now still fit then.
+    # Making an entity known again takes no triples from the others: those that fit now still fit then.
     questions = _Questions.of(triples, questions.fitting(settings.new), num_relations)
     asked = questions.asked(settings, random)
     if not len(asked):

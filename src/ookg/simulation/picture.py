@@ -29,7 +29,7 @@ def picture_files(path: str | Path) -> list[Path]:
 
 
 def draw_audit(audit: Audit, path: str | Path) -> list[Path]:
-    """Draw MRR by number of triples, and by relation, as PNG and SVG; the files."""
+    """Draw MRR by number of triples, and by relation, as PNG and SVG; returns the files."""
     from ookg.system.figures import METADATA, import_matplotlib
 
     files = picture_files(path)
@@ -80,6 +80,6 @@ def _draw_relations(axes: Any, audit: Audit) -> None:
 
 
 def _short(label: str) -> str:
-    """The end of a long label, which tells more than its beginning; dollar signs would be taken for formulas."""
+    """The end of a long label, which says more than its beginning; dollar signs would be taken for formulas."""
     label = label.replace("$", r"\$")
     return label if len(label) <= LABEL_LENGTH else "..." + label[-LABEL_LENGTH + 3 :]

@@ -68,7 +68,7 @@ class TrustTable:
 class Expectation:
     """A figure between 0 and 1 to expect of a vector: σ(Σ wᵢ xᵢ) over `FEATURES`.
 
-    weights: all but the first are 0 where the features tell nothing
+    weights: all but the first are 0 where the features say nothing
     error: the expected calibration error on entities it was not fitted to: in groups by what is expected, the mean
         difference to what came out
     gain: by how much its squared error there is smaller than that of a constant, as a share
@@ -86,7 +86,7 @@ class Expectation:
     @classmethod
     def fit(cls, features: FloatArray, outcome: FloatArray, held_out: FloatArray, truth: FloatArray) -> Expectation:
         """Fit to some entities' outcomes and check on others; a constant where the features do not help there."""
-        # A share between 0 and 1 does where a yes or no does: the likelihood is that of its mean.
+        # A share between 0 and 1 works as well as yes or no: the likelihood is that of its mean.
         weights = fit_logistic(features, cast(BoolArray, outcome), L2)
         fitted = cls(tuple(weights.tolist()), 0.0, 0.0)
         mean = float(np.clip(outcome.mean(), 1e-6, 1 - 1e-6))
@@ -99,7 +99,7 @@ class Expectation:
 
 
 def calibration_error(expected: FloatArray, outcome: FloatArray) -> float:
-    """The mean over groups of about as many rows, by what is expected, of |mean expected - mean outcome|."""
+    """The mean of |mean expected - mean outcome| over groups of about equal size, sorted by what is expected."""
     number = min(BINS, max(1, len(expected) // FEWEST_IN_BIN))
     groups = np.array_split(np.argsort(expected, kind="stable"), number)
     return float(sum(abs((expected[rows] - outcome[rows]).sum()) for rows in groups) / max(1, len(expected)))

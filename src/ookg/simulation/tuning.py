@@ -9,8 +9,8 @@ One half of the hidden entities is what settings are chosen on, the other half w
 3. the weights of the combination: those under which the right answers are likeliest, if weights fitted to a half of
    these entities are better on the other half, both ways together, than the stored ones or the defaults.
 
-Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What is not
-told apart by the questions there are stays as it is.
+Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What the
+questions cannot decide stays as it is.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TuningSettings:
 
     retraining: None chooses on the model's own vectors, which have seen the answers: that favours a refinement which
         finds the trained vectors again, not one that serves real newcomers
-    trials: how many settings of the refinement to try; seconds: begin no further trial after so many
+    trials: how many settings of the refinement to try; seconds: begin no further trial after this many
     """
 
     hiding: HidingSettings = field(default_factory=HidingSettings)
@@ -174,7 +174,7 @@ class _Search:
         return best if _is_better(tried[best], tried[start]) else start
 
     def refinement(self, start: RefineSettings, power: float) -> RefineSettings:
-        """The best settings found by moves of one number at a time."""
+        """The best settings that moves of one number at a time lead to."""
         contenders = Contenders(self.simulation, power)
         best, reached = start, self._refined(contenders, start)
         has_moved = True
@@ -242,7 +242,7 @@ class _Search:
 
 
 def _is_better(after: FloatArray, before: FloatArray) -> bool:
-    """Whether reciprocal ranks are higher than others of the same questions by more than chance would have it."""
+    """Whether reciprocal ranks are higher than others of the same questions by more than chance."""
     gain = after - before
     return float(gain.mean()) >= max(LEAST_GAIN, float(gain.std()) / math.sqrt(len(gain)))
 
