@@ -93,7 +93,7 @@ class ForeignModel:
     gamma: float | None = None
 
     def check(self, source: str = "") -> None:
-        """Refuse a model with numbers that are none, or whose scores are not those of its source.
+        """Refuse a model with NaN or infinity, or whose scores are not those of its source.
 
         source: where it was read from, for the message
         """
@@ -156,7 +156,7 @@ class ForeignModel:
     def separation(self, triples: IntArray) -> float:
         """How often a triple of ids scores above the same triple with another tail at random, from 0 to 1.
 
-        Near 1 for a trained model that was read rightly; near 0.5 where labels, norm or gamma are not the model's.
+        Near 1 for a trained model that was read correctly; near 0.5 where labels, norm or gamma are not the model's.
         """
         rng = np.random.default_rng(0)
         sample = triples[rng.integers(0, len(triples), CHECKED_TRIPLES)]
@@ -369,7 +369,7 @@ def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.
         array = np.asarray(array)
         if array.dtype.kind not in "fiub":
             raise FileError(path, f"{name} is an array of {array.dtype}", "expected floating-point numbers")
-        is_long = array.dtype.kind == "f" and array.dtype.itemsize > 8  # which PyTorch has not
+        is_long = array.dtype.kind == "f" and array.dtype.itemsize > 8  # which PyTorch does not have
         array = torch.from_numpy(array.astype(np.float64 if is_long else array.dtype.newbyteorder("=")))
     tensor: torch.Tensor = array
     fits = tensor.ndim == 2 and tensor.is_floating_point() and tensor.numel() > 0
@@ -381,9 +381,9 @@ def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.
 
 
 def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
-    """Labels by id from a text file: `id<TAB>label`, `label<TAB>id` or one label a line; plain or gzip, with or without
-    a header line `id<TAB>label` or a first line that counts the others; or from JSON, a list of labels or an object of
-    ids by label."""
+    """Labels by id from a text file: `id<TAB>label`, `label<TAB>id` or one label per line; plain or gzip, with or
+    without a header line `id<TAB>label` or a first line that counts the others; or from JSON, a list of labels or an
+    object of ids by label."""
     _must_exist(path)
     if path.suffix == ".json":
         content = load_json(path)

@@ -3,8 +3,8 @@
 distance: TransE ‖h + r - t‖ₚ with p = `scoring_fct_norm` (default 1), its p-th power with `power_norm`; RotatE the
     Euclidean length of h∘r - t over the whole complex vector
 layout: TransE (rows, d); RotatE (rows, 2d) with real and imaginary parts interleaved, its relations complex too, of
-    modulus 1. With inverse triples there are two rows a relation: the even one is the relation, the odd its inverse
-constraint: TransE entities are held to Euclidean length 1 unless the model was made otherwise; the numbers tell
+    modulus 1. With inverse triples there are two rows per relation: the even one is the relation, the odd its inverse
+constraint: TransE entities are held to Euclidean length 1 unless the model was made otherwise; the numbers show it
 `trained_model.pkl` and training checkpoints are pickles of objects, which are never read here: the refusal gives the
 command that takes the tensors out where PyKEEN is installed.
 """
@@ -57,7 +57,7 @@ UNIT_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class _Source:
-    """What was found: the tensors, what is said of the model, and ids by label where the file holds them."""
+    """What a source holds: the tensors, what it says about the model, and ids by label where the file holds them."""
 
     path: Path
     tables: dict[str, Tensor]
@@ -230,7 +230,7 @@ def _norm(stored: _Source, options: ImportOptions, model: str, notes: list[str])
 def _from_interleaved(stored: _Source, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
     """Interleaved complex tables as real parts then imaginary parts, and as phases."""
     if entities.shape[1] % 2:
-        raise FileError(stored.path, f"{entities.shape[1]} numbers an entity", "RotatE has pairs: real and imaginary")
+        raise FileError(stored.path, f"{entities.shape[1]} numbers per entity", "RotatE has pairs: real and imaginary")
     if not _turns(relations):
         raise FileError(
             stored.path, "relations whose complex numbers are not of modulus 1", "RotatE has only rotations"

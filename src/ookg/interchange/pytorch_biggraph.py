@@ -44,7 +44,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     `model.v<N>.h5`.
 
     Comparator l2: D = ‖·‖₂; squared_l2: D = ‖·‖₂². A static relation compares h with t + translation, so our
-    r = -translation. Dynamic relations have two operators, one an end; the left one, which answers for tails, compares
+    r = -translation. Dynamic relations have two operators, one per end; the left one, which answers for tails, compares
     h + translation with t: our r = translation. Operator none: r = 0. The global embedding of an entity type, where
     there is one, is added to its entities, and `max_norm` bounds the length of a row before that.
 
@@ -75,7 +75,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 
 
 class _Raw:
-    """The numbers of a checkpoint: entities of all types and partitions in a row, and a translation a relation."""
+    """The numbers of a checkpoint: entities of all types and partitions in a row, and one translation per relation."""
 
     def __init__(self, entities: Any, translations: Any, dynamic: bool, sizes: dict[tuple[str, int], int]) -> None:
         self.entities, self.translations, self.dynamic, self.sizes = entities, translations, dynamic, sizes
@@ -230,7 +230,7 @@ def _relations(path: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _translations(path: Path, config: dict[str, Any], parameters: dict[str, Any], width: int) -> tuple[Any, bool]:
-    """A translation a relation, (relations, width), and whether they are dynamic ones."""
+    """One translation per relation, (relations, width), and whether they are dynamic ones."""
     config_path = path.parent / "config.json"
     relations = _relations(config_path, config)
     for one in relations:
