@@ -71,7 +71,7 @@ GEOMETRIES: Mapping[str, type[Geometry]] = _Geometries()
 
 
 def own_settings(name: str) -> tuple[str, ...]:
-    """The training settings that this model has and not every one."""
+    """The training settings that this model has and others lack."""
     return _REGISTERED[name].settings
 
 

@@ -93,7 +93,7 @@ def determinacy(geometry: Geometry, relation: Tensor, tail: Tensor) -> Determina
 def _system(geometry: Geometry, relation: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
     """A, (equations, unknowns), and v, (equations,): the map h -> solve_tail(h, r) is linear but for a constant.
 
-    A model of which that is not true is refused.
+    A model for which that is not true is refused.
     """
     constant = geometry.solve_tail(torch.zeros_like(tail), relation)
     columns = geometry.solve_tail(torch.eye(len(tail), dtype=tail.dtype), relation) - constant  # (unknowns, equations)

@@ -17,7 +17,7 @@ class TransE(Geometry):
 
     Two things that only models trained elsewhere have:
     squared: D is the square of that, which changes scores and never ranks
-    unit_norm: entity vectors have length 1 in this norm (1 or 2), and that of a new entity is scaled to it; 0 for any
+    unit_norm: entity vectors have length 1 in this norm (1 or 2), and new ones are scaled to it; 0 for any length
     """
 
     squared: bool = False

@@ -67,7 +67,7 @@ class Planes:
 
     def __init__(self, geometry: TransH, relations: Tensor) -> None:
         self.ridge, self.normals = geometry.ridge, geometry.normal(relations)
-        self.numbers_a_row = geometry.dim
+        self.numbers_per_row = geometry.dim
 
     def solve(self, right: Tensor, group: Tensor, number: Tensor, weight: Tensor) -> Tensor:
         """right: (newcomers, dim); group, number, weight: (pairs,) the newcomer, relation and Σ ω of each pair."""
