@@ -65,7 +65,7 @@ class Hiding:
 
 
 def mask(ids: IntArray, size: int) -> BoolArray:
-    """(size,) which of the first so many ids there are."""
+    """(size,) which of the first `size` ids occur."""
     there = np.zeros(size, dtype=np.bool_)
     there[ids] = True
     return there

@@ -15,7 +15,7 @@ class Layers(Mapping[Key, Value], Generic[Key, Value]):
     """Dictionaries on top of each other; the uppermost that has a key decides.
 
     A layer is merged into the one below once it is half as large, so there are few of them, and adding one by one costs
-    little on average. Whoever holds one reads the same for ever, whatever is made of it meanwhile.
+    little on average. Whoever holds one reads the same forever, whatever is made of it meanwhile.
     """
 
     __slots__ = ("_layers", "_size")

@@ -36,7 +36,7 @@ ANONYMOUS = re.compile(r"[a-f][0-9a-f]{15,31}")
 # Triples whose labels are Python's at a time, before Arrow has them.
 CHUNK_TRIPLES = 1 << 16
 BLOCK_BYTES = 1 << 23
-# So many predicates are sought in a line before it is taken apart; a pattern of thousands would not compile.
+# Up to this many predicates are looked for in a line before it is parsed; a pattern of thousands would not compile.
 MOST_SOUGHT = 200
 
 IRI = r'<[^\x00-\x20<>"{}|^`\\]*>'
@@ -52,7 +52,7 @@ MOST_ENTITY_BYTES = 4096
 
 
 def rdf_syntax(path: Path) -> str | None:
-    """The RDF syntax that a file's name tells, compressed or not; None for other files."""
+    """The RDF syntax that a file's name stands for, compressed or not; None for other files."""
     return SYNTAXES.get(Path(bare_name(path)).suffix)
 
 
@@ -174,7 +174,7 @@ class RdfFile:
 
 
 class RdfLines(RdfFile):
-    """N-Triples or N-Quads. Lines without anything odd in them, nearly all of a dump's, are taken apart by Arrow.
+    """N-Triples or N-Quads. Arrow splits lines with nothing odd in them, nearly all of a dump.
 
     The parser gets the others: escapes, unusual spacing, errors, and literals that are kept or have to be counted.
     """

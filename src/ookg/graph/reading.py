@@ -39,12 +39,12 @@ _inputs_read: list[Any] = []  # the standard input that was read to its end, if 
 
 @dataclass(frozen=True)
 class TripleFormat:
-    """How a file of triples is laid out; what is None is found out from the file.
+    """How a file of triples is laid out; what is None is detected from the file.
 
     columns: names (with a header, or Parquet) or positions from 1, of head, relation, tail and optionally the label.
-    header: whether the first line is a header. Found out: it is one if it has head, relation, tail (or subject,
+    header: whether the first line is a header. Detected: it is one if it has head, relation, tail (or subject,
         predicate, object).
-    delimiter: one character. Found out: a comma for `.csv`, else a tab.
+    delimiter: one character. Detected: a comma for `.csv`, else a tab.
     predicates: the relations to read, as they stand in the file; all of them for None.
     literals: what becomes of RDF triples whose object is a literal; kept ones are labels as N-Triples writes them.
     """
@@ -93,7 +93,7 @@ def is_header(row: Sequence[str]) -> bool:
 
 
 def is_position(text: str, columns: int) -> bool:
-    """Whether a text is the number of one of so many columns, from 1."""
+    """Whether a text is the number of one of the columns, from 1."""
     return text.isdecimal() and len(text) < 20 and 1 <= int(text) <= columns
 
 
@@ -154,7 +154,7 @@ class NoLines:
 
 
 class TextFile:
-    """A TSV or CSV file, read by Arrow; the exact line of an error is searched only when there is one.
+    """A TSV or CSV file, read by Arrow; the exact line of an error is looked for only when there is one.
 
     content: what a pipe gave, which can be read only once
     """

@@ -1,4 +1,4 @@
-"""What the reducers need to know of the graph: degrees of entities, co-occurrence of relations."""
+"""What the reducers need to know about the graph: degrees of entities, co-occurrence of relations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_RELATIONS = 1000
 MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
 FEW_PAIRS = 64  # correlations asked for at once, up to which those that were asked for before are remembered
-MOST_SEEN = 1 << 16  # so many
+MOST_SEEN = 1 << 16  # how many of these are remembered
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def pairs_gained(before: set[int], relation: int) -> dict[int, int]:
 
 
 def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
-    """(2·relations, 2·relations) sparse: co-occurrence that tells sides apart.
+    """(2·relations, 2·relations) sparse: co-occurrence that keeps heads and tails apart.
 
     Row or column r is "is a head of r", relations + r is "is a tail of r".
     """

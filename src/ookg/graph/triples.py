@@ -182,7 +182,7 @@ def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, sourc
             columns = [column.filter(kept) for column in columns]
     if not len(columns[0]):
         some = ", ".join(predicates[:3]) + ", ..." * (len(predicates) > 3)
-        remedy = "give predicates as they stand in the file, separated by commas, or a file with one a line"
+        remedy = "give predicates as they stand in the file, separated by commas, or a file with one per line"
         raise FileError(path, f"no triple has a selected predicate ({some})", remedy)
     return columns
 
@@ -260,7 +260,7 @@ def _open(path: Path, form: TripleFormat) -> LabelReader:
 
 
 def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
-    """What came through a pipe, which there is no second time for."""
+    """What came through a pipe, which can be read only once."""
     start = content[:4]
     if start == b"PAR1" or path.suffix in PARQUET_SUFFIXES or rdf_syntax(path) is not None:
         raise FileError(path, "a pipe brings TSV or CSV alone", "write Parquet or RDF to a file and give that")
@@ -308,7 +308,7 @@ def _encode(*columns: Any) -> tuple[np.ndarray[Any, Any], Any]:
 
 
 def triple_keys(ids: TripleIds, num_entities: int, num_relations: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """One number a triple: (head · relations + relation) · entities + tail."""
+    """One number per triple: (head · relations + relation) · entities + tail."""
     if num_entities**2 * num_relations >= 1 << 62:
         raise InputError(
             f"{num_entities:,} entities and {num_relations:,} relations are more than 64-bit keys can tell apart"

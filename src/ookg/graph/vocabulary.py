@@ -14,8 +14,8 @@ from ookg.errors import InputError, damaged_file
 from ookg.graph.layers import Layers
 from ookg.types import Array, IntArray, Numbers
 
-SELECTED_ONE_BY_ONE = 64  # so many labels are read faster than an array of them is made
-FOUND_ONE_BY_ONE = 16  # and so many are found
+SELECTED_ONE_BY_ONE = 64  # up to this many labels are read one by one, faster than making an array
+FOUND_ONE_BY_ONE = 16  # up to this many are looked up one by one
 FEW, VERY_FEW = 8, 2000  # a share of the vocabulary: below it, another way to find labels is the fastest
 
 
