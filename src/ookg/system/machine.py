@@ -1,4 +1,4 @@
-"""What a result or a model says of the machine that made it."""
+"""What a result or a model says about the machine that made it."""
 
 from __future__ import annotations
 
