@@ -66,7 +66,7 @@ def classified(state: State, claims: Triples, valid: Triples) -> Classification:
 
 
 def _thresholds(state: State, valid: Triples) -> Thresholds:
-    """Thresholds that tell the labelled triples of `valid` apart best."""
+    """The thresholds that best separate the true from the false triples of `valid`."""
     if valid.truth is None:
         raise InputError(f"{valid.source}: no label column; thresholds need triples labelled 1 and 0")
     ids = valid.encoded(state.entities, state.relations)

@@ -139,7 +139,7 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
 def _prediction(
     state: State, asked: Asked, scores: Scores, options: AnswerOptions, weights: RankingWeights | None
 ) -> Prediction:
-    """scores: -D with each entity, written over"""
+    """scores: -D with each entity, overwritten"""
     num_known, entity = state.num_known, asked.entity
     spoken = _spoken(state, asked, weights)
     if weights is not None:
