@@ -209,7 +209,7 @@ def _parquet(path: Path, kind: str) -> _StoredTable:
 
 
 def _word2vec(path: Path) -> _StoredTable:
-    """`count width`, then `label number number ...` for each row; without the first line the first row says the width."""
+    """`count width`, then `label number number ...` for each row; without that first line, row 1 says the width."""
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
             lines = [line.rstrip("\r\n ") for line in file]

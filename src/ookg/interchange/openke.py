@@ -59,8 +59,8 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     D = Σ |h∘r - t| over complex moduli; an entity is d real parts, then d imaginary parts; a relation holds x with the
     phase x·π / `rel_embedding_range`; no constraint.
 
-    RotatE is recognised by its `rel_embedding_range`. TransE's parameters look like DistMult's, and the file has neither
-    `p_norm` nor `norm_flag`: give them with --model, --norm and --normalised. Labels: `entity2id.txt` and
+    RotatE is recognised by its `rel_embedding_range`. TransE's parameters look like DistMult's, and the file has no
+    `p_norm` and no `norm_flag`: give them with --model, --norm and --normalised. Labels: `entity2id.txt` and
     `relation2id.txt` of the data folder; `train2id.txt` can be given as the training triples.
     """
     folder = folder_of(source)
