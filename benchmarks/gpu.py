@@ -23,7 +23,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from ookg.kernels.gpu_step import Tuning
+from ookg.kernels.gpu_step import KernelShape
 from ookg.models import RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.scoring.ranking import AnswerIndex, filtered_rank_counts, reference_rank_counts
@@ -152,7 +152,7 @@ class Stepper:
         self.number += 1
 
 
-def tune(data: dict[str, Any], settings: TrainingSettings) -> Tuning:
+def tune(data: dict[str, Any], settings: TrainingSettings) -> KernelShape:
     """The fastest cut of the two large kernels."""
     tables, sampler = prepared(data, settings)
     step = TritonStep(tables, sampler, settings)
@@ -168,7 +168,7 @@ def tune(data: dict[str, Any], settings: TrainingSettings) -> Tuning:
                     flush=True,
                 )
                 best[name] = min(best.get(name, (9e9, 0, 0)), (took, tile, warps))
-    return Tuning(best["row"][1], best["row"][2], best["entity"][1], best["entity"][2])
+    return KernelShape(best["row"][1], best["row"][2], best["entity"][1], best["entity"][2])
 
 
 def steps(folder: Path, tuning_wanted: bool) -> list[dict[str, Any]]:

@@ -208,10 +208,10 @@ def bulk(data: Path | None, tune: bool) -> list[dict[str, Any]]:
 
 def tune_rows(embedding: Embedding, problem: Problem, start: torch.Tensor, settings: RefineSettings) -> None:
     """The time of a step for some cuts of the row kernel."""
-    from ookg.kernels.gpu_step import Tuning
+    from ookg.kernels.gpu_step import KernelShape
 
     for tile, warps in product((2, 4, 8), (1, 2, 4, 8)):
-        tuning = replace(Tuning.measured(embedding.geometry), row_tile=tile, row_warps=warps)
+        tuning = replace(KernelShape.measured(embedding.geometry), row_tile=tile, row_warps=warps)
         step = fast_refinement("cuda")(embedding, problem, start, settings, tuning)
         step_seconds(step, 2)
         milliseconds = step_seconds(step, 5, 2) * 1e3

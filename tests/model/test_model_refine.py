@@ -23,7 +23,7 @@ from ookg.models import Geometry, RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Degree, Uniform
 from ookg.newcomers.refinement import RefineSettings, default_refinement
-from ookg.simulation.choice import METHODS, NewcomerChoice
+from ookg.simulation.choice import NEWCOMER_METHODS, NewcomerChoice
 from ookg.storage.checkpoint import Checkpoint
 
 GIVEN = [
@@ -384,7 +384,7 @@ def test_fitted_vectors_are_combined_where_relations_imply_one_another() -> None
     )
     assert [model.combines(refine=True) for model in (plain, inverse)] == [False, True]
     assert not inverse.combines(refine=False)
-    for best in METHODS:
+    for best in NEWCOMER_METHODS:
         tuned = Model(replace(plain.checkpoint, newcomers=NewcomerChoice(best=best).to_dict()))
         assert tuned.combines(refine=True) == (best == "combined")
 

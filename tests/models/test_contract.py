@@ -47,7 +47,7 @@ from ookg.newcomers.embedder import Newcomers, find_newcomers
 from ookg.newcomers.estimator import candidates
 from ookg.newcomers.reducer import Uniform
 from ookg.newcomers.refinement import Problem, ReferenceRefinement, RefineSettings, fastest_refinement, refine
-from ookg.newcomers.relations import Pairs, relation_vectors
+from ookg.newcomers.relations import RelationPairs, relation_vectors
 from ookg.newcomers.system import FixedPoints, System
 from ookg.scoring.nearest import gaps_to_all
 from ookg.scoring.queries import Queries
@@ -449,7 +449,7 @@ def test_new_relations(geometry: Geometry) -> None:
             model.predict(MADE[:2], relation="made", head="e1")
         ends = np.arange(2)
         with pytest.raises(InputError, match="has no closed form for new relations"):
-            relation_vectors(Pairs(model.embedding, model.embedding.entities[:0], ends * 0, ends, ends + 1), 1)
+            relation_vectors(RelationPairs(model.embedding, model.embedding.entities[:0], ends * 0, ends, ends + 1), 1)
         return
     answers = extended.predict(relation="made", head="e1", options=AnswerOptions(top=100)).answers
     row = newcomers_of(model, MADE[:2]).embedding.relations[-1].double()

@@ -9,7 +9,7 @@ from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
 from ookg.newcomers.reducer import Correlation, Degree, Uniform
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.choice import NewcomerChoice
-from ookg.simulation.contenders import Setup
+from ookg.simulation.contenders import NewcomerSetup
 from ookg.simulation.defaults import REDUNDANT_SHARE, NewcomerDefaults
 
 GRAPH = [(f"e{number}", "next", f"e{(number + 1) % 9}") for number in range(9)]
@@ -30,16 +30,18 @@ def test_model_and_simulation_take_what_is_stored(model: ookg.Model) -> None:
     assert chosen.refinement(True) == CHOICE.refine
     assert chosen.ranking_weights(True, True) == RankingWeights(1, 2, 3)
     assert chosen.combines(True)
-    assert Setup.of(chosen.checkpoint) == Setup(2.0, RefineSettings(steps=7), RankingWeights(1, 2, 3))
+    assert NewcomerSetup.of(chosen.checkpoint) == NewcomerSetup(2.0, RefineSettings(steps=7), RankingWeights(1, 2, 3))
 
 
 def test_and_the_defaults_where_nothing_is(model: ookg.Model) -> None:
     assert model.default_weights(Correlation()) == Correlation()
     assert model.refinement(False) is None
-    assert model.refinement(True) == Setup.of(model.checkpoint).refine
+    assert model.refinement(True) == NewcomerSetup.of(model.checkpoint).refine
     assert model.ranking_weights(True, True) == RankingWeights()
     assert model.ranking_weights(True, False) == CLOSED_FORM_WEIGHTS
-    assert Setup.of(model.checkpoint, refine=False) == Setup(Correlation().power, None, CLOSED_FORM_WEIGHTS)
+    assert NewcomerSetup.of(model.checkpoint, refine=False) == NewcomerSetup(
+        Correlation().power, None, CLOSED_FORM_WEIGHTS
+    )
     defaults = NewcomerDefaults.of(model.checkpoint)
     assert defaults.combines(True, lambda: REDUNDANT_SHARE)
     assert not defaults.combines(True, lambda: REDUNDANT_SHARE / 2)

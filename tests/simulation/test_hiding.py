@@ -9,7 +9,7 @@ import pytest
 
 from conftest import random_triples
 from ookg.errors import InputError
-from ookg.simulation.hiding import Draw, Hidden, HidingSettings, hide
+from ookg.simulation.hiding import DrawBy, Hidden, HidingSettings, hide
 from ookg.types import IntArray
 
 TRIPLES = random_triples(3, entities=60, relations=5, size=400)
@@ -71,7 +71,7 @@ def test_drawing_by_triples_favours_hubs() -> None:
     ring = [(leaf, 1, leaf % 100 + step) for leaf in range(1, 101) for step in (1, 2) if leaf % 100 + step <= 100]
     graph = np.array([(0, 0, leaf) for leaf in range(1, 101)] + [(1, 0, 2), *ring])
 
-    def times_hidden(draw: Draw) -> int:
+    def times_hidden(draw: DrawBy) -> int:
         settings = [HidingSettings(sample=5, draw=draw, seed=seed) for seed in range(30)]
         found = [hide(graph, 101, 2, each) for each in settings]
         return sum(bool((each.entities[each.num_known :] == 0).any()) for each in found)

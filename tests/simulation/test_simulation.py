@@ -24,7 +24,7 @@ from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.audit import TRAINED, Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice, stored_choice
-from ookg.simulation.contenders import Contenders, Setup
+from ookg.simulation.contenders import Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -97,7 +97,7 @@ def keys(triples: IntArray) -> set[tuple[int, ...]]:
 def test_nothing_moves_a_known_vector(trained: Model, checkpoint: Checkpoint) -> None:
     before = checkpoint.embedding.entities.clone(), checkpoint.embedding.relations.clone()
     simulation = simulate(checkpoint, HIDING)
-    Setup.of(checkpoint).ranks(simulation)
+    NewcomerSetup.of(checkpoint).ranks(simulation)
     assert torch.equal(checkpoint.embedding.entities, before[0])
     assert torch.equal(checkpoint.embedding.relations, before[1])
     known = simulation.hidden.entities[: simulation.hidden.num_known]
@@ -229,7 +229,7 @@ def test_a_calibration_replaces_that_of_its_methods_alone(audited: Audit) -> Non
 def test_before_and_chosen_are_reported_on_equal_terms(tuned: Tuning, checkpoint: Checkpoint) -> None:
     simulation = simulate(checkpoint, HIDING, Retraining(steps=20, reference=False))
     second = ~simulation.in_first_half(HIDING.seed)[simulation.query_newcomer]
-    for name, ranks in Setup.of(checkpoint).ranks(simulation).items():
+    for name, ranks in NewcomerSetup.of(checkpoint).ranks(simulation).items():
         assert tuned.report[f"{name}, before"] == RankSummary.of(ranks[second])
 
 

@@ -27,7 +27,7 @@ from ookg.cli.simulating import add_simulation_options, chosen_hiding
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ookg.simulation.audit import Audit, Group
+    from ookg.simulation.audit import Audit, QuestionGroup
 
 SUMMARY = "what a newcomer loses against a trained entity, and what would help"
 
@@ -104,7 +104,7 @@ def _print(found: Audit, shown: Callable[[str], str]) -> None:
         )
 
 
-def _table(found: Audit, kind: str, groups: Sequence[Group]) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _table(found: Audit, kind: str, groups: Sequence[QuestionGroup]) -> tuple[list[str], list[tuple[Any, ...]]]:
     methods = list(found.overall.figures)
     columns = [kind, "entities", "questions"]
     columns += [f"{name} {measure}" for name in methods for measure in ("MRR", "Hits@10")]

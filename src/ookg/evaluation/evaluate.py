@@ -20,7 +20,7 @@ from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.reducer import Correlation, Degree, Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import PROTOCOLS, Protocol
-from ookg.scoring.ranking import RankSummary, Ties
+from ookg.scoring.ranking import RankSummary, TieRule
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.system.display import counted
 from ookg.system.progress import Progress
@@ -36,7 +36,7 @@ class LinkPredictionResult:
     """
 
     protocol: Protocol
-    ties: Ties
+    ties: TieRule
     summary: RankSummary
     unscored: int
     unreachable: int
@@ -96,7 +96,7 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     combine: bool | RankingWeights | None = None,
     new_relations: bool = False,
     protocol: Protocol = "paper",
-    ties: Ties = "mean",
+    ties: TieRule = "mean",
     progress: bool = False,
 ) -> LinkPredictionResult | TripletClassificationResult:
     """Evaluate a model on a data set (or its name or folder), by the data set's task if none is given.
@@ -126,7 +126,7 @@ class RankingOptions:
     refine: bool | RefineSettings = False
     combine: bool | RankingWeights = False
     protocol: Protocol = "paper"
-    ties: Ties = "mean"
+    ties: TieRule = "mean"
     new_relations: bool = False
 
 

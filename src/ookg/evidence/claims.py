@@ -1,6 +1,6 @@
 """Judging claims about new entities by all evidence.
 
-A threshold that was found on claims about known entities is too strict or too lax for new ones: their vectors are
+A threshold that was fitted to claims about known entities is too strict or too lax for new ones: their vectors are
 rougher, so their distances are larger. So the judge learns on known entities that were made new
 (`ookg.simulation.judge`), and looks at how a claim stands among its rivals rather than at the distance alone.
 """
@@ -32,7 +32,7 @@ VECTOR_FEATURES = ("distance", "standing of the tail", "better tails", "standing
 
 
 def feature_names(num_models: int = 1) -> tuple[str, ...]:
-    """What is looked at with the vectors of so many models, and of each source of evidence, by their names' order."""
+    """What is looked at: of the vectors of `num_models` models, then of each source of evidence, sorted by name."""
     return VECTOR_FEATURES * num_models + tuple(name for source in _sources() for name in SOURCES[source].features)
 
 
@@ -53,7 +53,7 @@ class ClaimEvidence:
 
     @classmethod
     def gather(cls, vectors: Sequence[Scorer], dataset: EncodedDataset) -> ClaimEvidence:
-        """The evidence of a data set's train and aux triples."""
+        """The evidence of a data set's training triples (train) and given triples (aux)."""
         graph = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
         return cls(tuple(vectors), graph, _sources())
 
@@ -105,8 +105,8 @@ class ClaimJudge:
         columns = _with_constant((features - self.centre) / self.scale)
         covered = (relations >= 0) & (relations < len(self.own))
         own = np.where(covered[:, None], self.own[np.where(covered, relations, 0)], 0.0)
-        found: FloatArray = (columns * (self.shared + own)).sum(axis=1)
-        return found
+        log_odds: FloatArray = (columns * (self.shared + own)).sum(axis=1)
+        return log_odds
 
 
 def _with_constant(values: FloatArray) -> FloatArray:
@@ -125,8 +125,8 @@ class JudgedScorer(Scorer):
 
     def answerable(self, queries: Queries) -> BoolArray:
         """Whether every model can score it."""
-        found: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.evidence.vectors])
-        return found
+        answerable: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.evidence.vectors])
+        return answerable
 
     def scores(self, triples: IntArray) -> FloatArray:
         """The log-odds of each."""

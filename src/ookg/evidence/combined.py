@@ -55,7 +55,7 @@ class GraphEvidence:
     def count(
         cls, known: IntArray, given: IntArray, num_relations: int, index: GraphIndex | None = None
     ) -> GraphEvidence:
-        """Of triples, (triples, 3), known and given. Relations outside the first `num_relations` do not count.
+        """That of known and given triples, (triples, 3). Relations beyond the first `num_relations` do not count.
 
         index: of these triples, if it is there already
         """
@@ -142,9 +142,9 @@ def combined_scores(
     """(queries, answers) w_vector · mean of standardised scores + (Σ w_source · evidence), in the order of the weights.
 
     This is the one place that says how a score is made, of one question as of many. The order is part of it: another
-    one has other last bits.
+    order changes the last bits.
 
-    vectors: (queries, answers) the scores of each model, one after the other; written over
+    vectors: (queries, answers) the scores of each model, one after the other; overwritten
     evidence: (queries, answers) that of a source, by its name, in a new tensor on a device
     """
     total, models = torch.empty(0), 0
@@ -161,17 +161,17 @@ def combined_scores(
 
 
 def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoken: Mapping[str, Spoken]) -> Tensor:
-    """(answers,) the combined scores of the answers to one question. scores: (answers,) of a model, written over"""
+    """(answers,) the combined scores of the answers to one question. scores: (answers,) of a model, overwritten"""
     size = len(scores)
     return combined_scores([scores[None]], num_known, weights, lambda name, _: spoken[name].row(size))[0]
 
 
 def reasons(spoken: Mapping[str, Spoken], answers: IntArray) -> list[Why | None]:
     """For each answer the link that speaks for it, by the first source that has one."""
-    found: list[Why | None] = [None] * len(answers)
+    links: list[Why | None] = [None] * len(answers)
     for said in spoken.values():
-        found = [first or why for first, why in zip(found, said.why(answers), strict=True)]
-    return found
+        links = [first or why for first, why in zip(links, said.why(answers), strict=True)]
+    return links
 
 
 class CombinedScorer(Scorer):
@@ -185,8 +185,8 @@ class CombinedScorer(Scorer):
 
     def answerable(self, queries: Queries) -> BoolArray:
         """Whether every model can score it."""
-        found: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.vectors])
-        return found
+        answerable: BoolArray = np.logical_and.reduce([scorer.answerable(queries) for scorer in self.vectors])
+        return answerable
 
     def answer_scores(self, queries: Queries) -> Tensor:
         """The weighted sum for each known entity."""
@@ -199,14 +199,14 @@ class CombinedScorer(Scorer):
 
     def scores(self, triples: IntArray) -> FloatArray:
         """The score of each triple's tail as the answer to (head, relation, ?)."""
-        found = np.zeros(len(triples))
+        scores = np.zeros(len(triples))
         for scorer in self.vectors:
-            found += standard_scores(scorer, triples, asks_tail=True).position / len(self.vectors)
-        found = self.weights[VECTOR] * found
+            scores += standard_scores(scorer, triples, asks_tail=True).position / len(self.vectors)
+        scores = self.weights[VECTOR] * scores
         for name, weight in self.weights.of_sources():
             source = self.evidence[name]
-            found = found + weight * source.as_answers(source.of_claims(triples), asks_tail=True)
-        return found
+            scores = scores + weight * source.as_answers(source.of_claims(triples), asks_tail=True)
+        return scores
 
 
 @dataclass(frozen=True)

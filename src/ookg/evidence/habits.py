@@ -46,7 +46,7 @@ class Habits(Source):
         return cls(graph, distinct, counts)
 
     def with_given(self, given: IntArray, after: GrownGraph) -> Habits:
-        """With given triples counted in; what they state anew counts again."""
+        """With given triples counted in; a triple that is stated again counts again."""
         others = Habits.count(given, after)
         keys, place = np.unique(np.concatenate([self.keys, others.keys]), return_inverse=True)
         counts = np.bincount(place.ravel(), np.concatenate([self.counts, others.counts]), minlength=len(keys))
@@ -57,7 +57,7 @@ class Habits(Source):
         return self._with(triple, after, 1)
 
     def minus(self, triple: Triple, after: GrownGraph) -> Habits:
-        """With one triple less."""
+        """Without one triple."""
         return self._with(triple, after, -1)
 
     def _with(self, triple: Triple, after: GrownGraph, sign: int) -> Habits:
@@ -120,22 +120,22 @@ class Habits(Source):
     def _look_up(self, end: IntArray, entity: IntArray) -> IntArray:
         """(claims,) how often each entity has stood at each end."""
         keys = (end << BITS) + entity
-        found = np.zeros(len(keys), dtype=np.int64)
+        counts = np.zeros(len(keys), dtype=np.int64)
         if len(self.keys):
             place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-            found = np.where(self.keys[place] == keys, self.counts[place], 0)
+            counts = np.where(self.keys[place] == keys, self.counts[place], 0)
         if self.change:
             nothing: Layers[int, int] = Layers()
             pairs = zip(end.tolist(), entity.tolist(), strict=True)
             more = [self.change.get(one, nothing).get(other, 0) for one, other in pairs]
-            found = found + np.array(more, dtype=np.int64)
-        return found
+            counts = counts + np.array(more, dtype=np.int64)
+        return counts
 
 
 def _log1p(counts: IntArray) -> FloatArray:
     """log(1 + n) of each."""
-    found: FloatArray = LOGARITHMS[np.minimum(counts, len(LOGARITHMS) - 1)]
+    logs: FloatArray = LOGARITHMS[np.minimum(counts, len(LOGARITHMS) - 1)]
     if len(counts) and int(counts.max()) >= len(LOGARITHMS):
         large = counts >= len(LOGARITHMS)
-        found[large] = np.log1p(counts[large])
-    return found
+        logs[large] = np.log1p(counts[large])
+    return logs

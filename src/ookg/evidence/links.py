@@ -26,7 +26,7 @@ from ookg.graph.statistics import counted_together, pair_keys, pairs_gained
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
 
-# Counted as if so many more pairs had the first relation without the second: a rule seen once is no rule.
+# Counted as if this many more pairs had the first relation without the second: a rule seen once is no rule.
 SMOOTHING = 5.0
 # A rule of this confidence all but states what it speaks for; how many triples are looked at for `redundancy`.
 STRONG_CONFIDENCE, SAMPLED_TRIPLES = 0.5, 2000
@@ -95,8 +95,8 @@ class Links(Source):
 
     The asked triple itself is no evidence for itself.
 
-    rules: counted in bulk; sample: some of the triples of that; change: what triples that came one by one add, by pairs
-    of directed relations
+    rules: counted in bulk; sample: some of the triples that were counted so
+    change: what triples that came one by one add, by pairs of directed relations
     """
 
     name: ClassVar[str] = "links"
@@ -142,7 +142,7 @@ class Links(Source):
         return replace(self, graph=after, change=summed(self.change, _pairs_changed(self.graph, triple, 1)))
 
     def minus(self, triple: Triple, after: GrownGraph) -> Links:
-        """With one triple less."""
+        """Without one triple."""
         return replace(self, graph=after, change=summed(self.change, _pairs_changed(after, triple, -1)))
 
     def confidence(self, link: IntArray, asked: IntArray | int) -> FloatArray:
@@ -157,8 +157,8 @@ class Links(Source):
             else:
                 keys, place = np.unique(pair_keys(link, asked), return_inverse=True)
                 both = both + np.array([self.change.get(key, 0) for key in keys.tolist()], dtype=np.float64)[place]
-        found: FloatArray = np.where(link == asked, 0.0, both / (having + SMOOTHING))
-        return found
+        confidence: FloatArray = np.where(link == asked, 0.0, both / (having + SMOOTHING))
+        return confidence
 
     def _changes(self, link: IntArray, key: Callable[[int], int]) -> FloatArray:
         """(links,) by how much the count with the key of each link is larger than was counted in bulk."""
@@ -193,18 +193,18 @@ class Links(Source):
         asked = 2 * queries.relation + ~queries.asks_tail
         values = torch.from_numpy(self.confidence(rows.link, asked[rows.owner])).float().to(device)
         place = torch.from_numpy(rows.owner * num_answers + rows.other).to(device)
-        found = torch.zeros(len(queries) * num_answers, device=device)
-        return found.scatter_reduce_(0, place, values, "amax").view(len(queries), num_answers)
+        strongest = torch.zeros(len(queries) * num_answers, device=device)
+        return strongest.scatter_reduce_(0, place, values, "amax").view(len(queries), num_answers)
 
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims, 1) the evidence for each claim (head, relation, tail)."""
-        found = np.zeros((len(claims), 1))
+        strongest = np.zeros((len(claims), 1))
         known = np.flatnonzero((claims >= 0).all(axis=1))
         rows = link_rows(self.graph, claims[known, 0])
         fits = rows.other == claims[known[rows.owner], 2]
         claim, link = known[rows.owner[fits]], rows.link[fits]
-        np.maximum.at(found[:, 0], claim, self.confidence(link, 2 * claims[claim, 1]))
-        return found
+        np.maximum.at(strongest[:, 0], claim, self.confidence(link, 2 * claims[claim, 1]))
+        return strongest
 
 
 @dataclass(frozen=True)
@@ -216,13 +216,13 @@ class _SpokenLinks(Spoken):
     sure: FloatArray
 
     def why(self, answers: IntArray) -> list[Why | None]:
-        """The direct link that speaks most for each answer; of equals the first."""
+        """The direct link that speaks most for each answer; among equals the first one."""
         start, stop = np.searchsorted(self.other, answers), np.searchsorted(self.other, answers, side="right")
-        found: list[Why | None] = [None] * len(answers)
+        reasons: list[Why | None] = [None] * len(answers)
         for number in np.flatnonzero(start < stop).tolist():
             best = int(start[number]) + int(np.argmax(self.sure[start[number] : stop[number]]))
-            found[number] = Why(int(self.link[best]), int(self.other[best]), float(self.sure[best]))
-        return found
+            reasons[number] = Why(int(self.link[best]), int(self.other[best]), float(self.sure[best]))
+        return reasons
 
 
 def _pairs_changed(others: GrownGraph, triple: Triple, sign: int) -> dict[int, int]:

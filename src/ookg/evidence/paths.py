@@ -55,7 +55,7 @@ class Paths(Source):
         return replace(self, graph=after)
 
     def minus(self, triple: Triple, after: GrownGraph) -> Paths:
-        """With one triple less."""
+        """Without one triple."""
         del triple
         return replace(self, graph=after)
 
@@ -101,7 +101,7 @@ class Paths(Source):
         """
         degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
         leave = sparse.dia_array((1 / np.maximum(degree, 1)[None], [0]), shape=self.adjacency.shape).tocsr()
-        found = np.empty((len(claims), len(self.features)))
+        features = np.empty((len(claims), len(self.features)))
         alone = len(degree) - 1
         claims = np.where((claims < 0) | (claims > alone), alone, claims)  # in no triple
         reach = np.minimum(self.adjacency @ degree, len(degree))[claims[:, 0]]  # by way of a hub, nearly all entities
@@ -113,8 +113,8 @@ class Paths(Source):
             third = (second @ self.adjacency) @ leave
             two, three = _overlap(second, far), _overlap(third, far)
             parts = (np.log1p(_overlap(near, far)), two, np.log1p(LONG_PATH_SCALE * three), three > 0)
-            found[rows] = np.stack([*parts, np.log1p(degree[head]), np.log1p(degree[tail])], axis=1)
-        return found
+            features[rows] = np.stack([*parts, np.log1p(degree[head]), np.log1p(degree[tail])], axis=1)
+        return features
 
     def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
         """The paths of two, which are the same from either end."""
@@ -133,16 +133,16 @@ class _SpokenPaths(Spoken):
     def why(self, answers: IntArray) -> list[Why | None]:
         """The first link of the path that speaks most for each answer: by way of the entity with the fewest others."""
         links, others = self.graph.links_of(self.entity)
-        found: list[Why | None] = []
+        reasons: list[Why | None] = []
         for answer in answers.tolist():
             rows = np.flatnonzero(self.steps.other == answer)
             if not len(rows):
-                found.append(None)
+                reasons.append(None)
                 continue
             best = rows[np.argmax(self.steps.share[rows])]
             between = int(self.steps.between[best])
-            found.append(Why(int(links[others == between].min()), between, float(self.steps.share[best])))
-        return found
+            reasons.append(Why(int(links[others == between].min()), between, float(self.steps.share[best])))
+        return reasons
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ SOURCES: dict[str, type[Source]] = {source.name: source for source in (Links, Ha
 
 
 def register(source: type[Source]) -> type[Source]:
-    """Add a source, after those there are; also as a decorator of its class."""
+    """Add a source after the existing ones; also works as a decorator of its class."""
     if source.name == VECTOR or source.name in SOURCES or not source.name.isidentifier():
         raise InputError(f"a source named {source.name!r}, which is taken or no name; name it otherwise")
     SOURCES[source.name] = source

@@ -2,7 +2,7 @@
 
 A *source* says what a graph has to say about answers and claims, beside the vectors. `Links`, `Habits` and `Paths` are
 sources, each in a file of its own. A new one is a subclass of `Source` in a file of its own, and its name in the list
-of `registry.py` (or a call of `registry.register`, from outside this package). Nothing else is to be done: it ranks
+of `registry.py` (or a call of `registry.register`, from outside this package). Nothing else is needed: it ranks
 once `RankingWeights` names it, and it is kept up when triples come and go.
 
 A source is counted on known triples, and holds the graph that it speaks about: known triples by entity, and given ones
@@ -65,13 +65,13 @@ class Spoken:
 
     def row(self, num_answers: int) -> Tensor:
         """(1, answers) the evidence for each of the first entities."""
-        found = np.zeros((1, num_answers), dtype=np.float32)
+        row = np.zeros((1, num_answers), dtype=np.float32)
         entities, values = self.entities, self.values
         if len(entities) and int(entities.max()) >= num_answers:
             inside = entities < num_answers
             entities, values = entities[inside], values[inside]
-        found[0, entities] = values
-        return torch.from_numpy(found)
+        row[0, entities] = values
+        return torch.from_numpy(row)
 
     def why(self, answers: IntArray) -> Sequence[Why | None]:
         """For each of some answers the link that speaks most for it; None where none does. By default it has none."""
@@ -81,8 +81,8 @@ class Spoken:
 class Source(ABC):
     """One kind of evidence, counted on a graph.
 
-    name: by which weights name it
-    weight, closed_form_weight: what it counts for if nothing else is said, beside fitted vectors and beside those of
+    name: what weights call it
+    weight, closed_form_weight: what it counts for by default, beside fitted vectors and beside those of
         the closed form; 0: nothing, unless it is asked for by name
     features: the names of what it says about a claim
     graph: the triples that it speaks about
@@ -105,7 +105,7 @@ class Source(ABC):
     def with_given(self, given: IntArray, after: GrownGraph) -> Self:
         """With given triples, (triples, 3), counted in at once: the same as counting all together.
 
-        after: the graph of all; its index may have the given ones too. They may state anew what is known.
+        after: the graph of all; its index may have the given ones too. They may repeat known triples.
         """
 
     @abstractmethod

@@ -21,7 +21,7 @@ class RankingWeights(Mapping[str, float]):
     paths: of paths of two steps, each counted 1/degree of the entity between; and any other registered source
 
     Weights are given by name, or in this order. What is not given has its default, which for all but vector, links and
-    habits is 0. The defaults are what a simulation in the training triples of FB15k-Head-10 came to; `ookg tune` fits
+    habits is 0. The defaults come from a simulation in the training triples of FB15k-Head-10; `ookg tune` fits
     them to a graph. Weights cannot be changed.
     """
 

@@ -21,7 +21,7 @@ class NewVectors:
     entities: (newcomers,) those that have a vector; vectors: (newcomers, entity_width)
     neighbors: (newcomers,) how many triples made each vector
     without_vector: new entities with no usable neighbour; notes: what was not used and why, in words
-    find_trust: what `trust` asks when it is first read
+    find_trust: what `trust` calls when it is first read
     """
 
     entities: list[str]
@@ -45,13 +45,13 @@ class NewVectors:
         return f"<ookg.NewVectors of {vectors}, {self.vectors.shape[1]} numbers each{without}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: the trust itself, in place of how to find it."""
+        """What is pickled: the trust itself, in place of how to compute it."""
         return vars(self) | {"trust": self.trust, "find_trust": _Kept(self.trust)}
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A trust that was found before."""
+    """A trust that was computed before."""
 
     trust: TrustTable
 

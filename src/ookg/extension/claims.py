@@ -22,7 +22,7 @@ SCORED_NUMBERS = 1 << 24
 def scores_of(state: State, triples: IntArray) -> FloatArray:
     """-D(h, r, t) of triples of ids, (triples,); NaN where an end or the relation has no vector."""
     geometry = state.model.embedding.geometry
-    found = np.full(len(triples), np.nan)
+    scores = np.full(len(triples), np.nan)
     for relation in np.unique(triples[:, 1]).tolist():
         if not state.has_relation(relation):
             continue
@@ -36,8 +36,8 @@ def scores_of(state: State, triples: IntArray) -> FloatArray:
             part = slice(start, start + size)
             heads, tails = (vectors[torch.from_numpy(place[part, side].copy())] for side in (0, 1))
             distance = geometry.distance(heads, row.expand(len(heads), -1), tails)
-            found[rows[part]] = -distance.double().cpu().numpy()
-    return found
+            scores[rows[part]] = -distance.double().cpu().numpy()
+    return scores
 
 
 def classified(state: State, claims: Triples, valid: Triples) -> Classification:
@@ -66,7 +66,7 @@ def classified(state: State, claims: Triples, valid: Triples) -> Classification:
 
 
 def _thresholds(state: State, valid: Triples) -> Thresholds:
-    """Thresholds that tell the labelled triples of `valid` apart best."""
+    """The thresholds that best separate the true from the false triples of `valid`."""
     if valid.truth is None:
         raise InputError(f"{valid.source}: no label column; thresholds need triples labelled 1 and 0")
     ids = valid.encoded(state.entities, state.relations)

@@ -22,7 +22,7 @@ from ookg.newcomers.together import Together
 from ookg.simulation.trust import Trust
 from ookg.types import BoolArray, FloatArray, IntArray
 
-# Entities that nothing ties together are prepared in one go if so many come at once.
+# Entities that nothing ties together are prepared in one go if this many come at once.
 FEWEST_IN_CROWD = 8
 
 
@@ -52,7 +52,7 @@ class Group:
     num_trained: how many relations have a trained vector
     is_crowd: whether its entities have nothing to do with each other, and are here because they came together
     is_here: (entities,) False for those that have left a crowd; None while none has
-    trusts: what was found of an entity's trust, without and with all evidence
+    trusts: what is known so far of an entity's trust, without and with all evidence
     """
 
     entities: IntArray
@@ -72,17 +72,17 @@ class Group:
         return np.argsort(self.entities, kind="stable")
 
     def place(self, entity: int) -> int:
-        """The newcomer that one of its entities is."""
+        """The number that one of its entities has among the newcomers."""
         return 0 if len(self.entities) == 1 else int(self.places(np.array([entity]))[0])
 
     def places(self, entities: IntArray) -> IntArray:
-        """The newcomers that entities are, -1 for those of other groups."""
+        """The numbers of entities among the newcomers, -1 for those of other groups."""
         order = self._order
-        found = order[np.minimum(np.searchsorted(self.entities, entities, sorter=order), len(order) - 1)]
-        is_mine = self.entities[found] == entities
+        places = order[np.minimum(np.searchsorted(self.entities, entities, sorter=order), len(order) - 1)]
+        is_mine = self.entities[places] == entities
         if self.is_here is not None:
-            is_mine &= self.is_here[found]
-        return np.where(is_mine, found, -1)
+            is_mine &= self.is_here[places]
+        return np.where(is_mine, places, -1)
 
     @property
     def present(self) -> IntArray:
@@ -134,10 +134,10 @@ class _GroupStatistics(GraphStatistics):
 
 
 def _relation_ids(relations: IntArray, new: IntArray, trained: int) -> IntArray:
-    found = relations.copy()
+    numbers = relations.copy()
     is_new = relations >= trained
-    found[is_new] = new[relations[is_new] - trained]
-    return found
+    numbers[is_new] = new[relations[is_new] - trained]
+    return numbers
 
 
 def as_tuples(ids: IntArray) -> list[Triple]:
@@ -173,8 +173,8 @@ class Nodes:
         if not len(row):
             return np.arange(size)
         ties = sparse.coo_array((np.ones(len(row)), (lead[row, 0], self.place[row, side])), shape=(size, size))
-        found: IntArray = csgraph.connected_components(ties, directed=False)[1].astype(np.int64)
-        return found
+        component: IntArray = csgraph.connected_components(ties, directed=False)[1].astype(np.int64)
+        return component
 
     def parts(self) -> tuple[IntArray, list[IntArray]]:
         """The triples, as rows: those of entities that nothing is tied to, and those of each component else.
@@ -248,7 +248,7 @@ def prepared_group(
 
 
 def _limited(newcomers: Newcomers, given: IntArray, numbers: IntArray, limit: NeighborLimit) -> Newcomers:
-    """With at most so many triples for each: drawn by the triples' numbers among all, as for all at once."""
+    """With at most `limit.most` triples for each, drawn by the triples' numbers among all, as for all at once."""
     if newcomers.together is not None:
         trained = newcomers.together.ties.embedding  # without the vectors that new relations have got meanwhile
         return prepared(trained, newcomers.graph, given, newcomers.weights, limit)
@@ -326,7 +326,7 @@ def _joined_ties(parts: Sequence[Newcomers], support: Support, first: IntArray) 
 
 
 def _of_those(support: Support, is_here: BoolArray | None) -> Support:
-    """The rows of those newcomers that are here, counted anew."""
+    """The rows of the newcomers that are here, numbered anew."""
     if is_here is None:
         return support
     kept = support.select(np.flatnonzero(is_here[support.newcomer]))

@@ -42,7 +42,7 @@ class KnownModel(Protocol):
         """What the training triples say beside the vectors."""
 
     def combines(self, refine: bool) -> bool:
-        """Whether answers are ranked by all evidence if nothing else is said."""
+        """Whether answers are ranked by all evidence by default."""
 
     def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:
         """How evidence is weighed; None if the vector alone ranks."""

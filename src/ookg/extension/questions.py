@@ -81,25 +81,25 @@ def answered(
         Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
         for question in questions
     ]
-    found = []
+    answers = []
     for start in range(0, len(asked), QUESTIONS_AT_ONCE):
         part = asked[start : start + QUESTIONS_AT_ONCE]
         for one, scores in zip(part, _distance_scores(state, part), strict=True):
-            found.append(_prediction(state, one, scores, options, weights))
-    return found
+            answers.append(_prediction(state, one, scores, options, weights))
+    return answers
 
 
 def _distance_scores(state: State, asked: Sequence[Asked]) -> list[Scores]:
     """For each question -D with each entity, known and new, at the open end; -inf where there is no vector."""
     points = [_point(state, one) for one in asked]
-    found = []
+    all_scores = []
     for one, point, gaps in zip(asked, points, _known_gaps(state, asked, points), strict=True):
         scores = np.empty(len(state.entities), dtype=np.float32)
         np.negative(gaps, out=scores[: len(gaps)])
         scores[len(gaps) :] = -np.inf
         _score_newcomers(state, one, point, scores)
-        found.append(scores)
-    return found
+        all_scores.append(scores)
+    return all_scores
 
 
 def _point(state: State, asked: Asked) -> Tensor:
@@ -115,11 +115,11 @@ def _known_gaps(state: State, asked: Sequence[Asked], points: Sequence[Tensor]) 
     geometry = embedding.geometry
     if not geometry.projects:
         return list(gaps_to_all(embedding, torch.cat(list(points))))
-    found = []
+    gaps = []
     for one, point in zip(asked, points, strict=True):
         seen = geometry.project(embedding.entities, relation_vector(state, one.relation))
-        found.append(geometry.gap_to_all(point, seen)[0].float().cpu().numpy())
-    return found
+        gaps.append(geometry.gap_to_all(point, seen)[0].float().cpu().numpy())
+    return gaps
 
 
 def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) -> None:
@@ -139,7 +139,7 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
 def _prediction(
     state: State, asked: Asked, scores: Scores, options: AnswerOptions, weights: RankingWeights | None
 ) -> Prediction:
-    """scores: -D with each entity, written over"""
+    """scores: -D with each entity, overwritten"""
     num_known, entity = state.num_known, asked.entity
     spoken = _spoken(state, asked, weights)
     if weights is not None:

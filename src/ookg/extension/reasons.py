@@ -1,4 +1,4 @@
-"""Why an answer is one: the triples behind a vector, how far to trust it, and what could not be used."""
+"""What is behind an answer: the triples behind a vector, how far to trust it, and what could not be used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def trust_in(state: State, entity: int, *, combine: bool) -> Trust | None:
     group = state.group(entity)
     if group is None:
         return None
-    if (entity, combine) not in group.trusts:  # two threads may both find it, and find the same
+    if (entity, combine) not in group.trusts:  # two threads may both compute it, with the same result
         place, refine = np.array([group.place(entity)]), state.preparation.refine is not None
         table = state.model.trust(group.newcomers, place, refine=refine, combine=combine)
         group.trusts[entity, combine] = next(iter(table))
@@ -61,14 +61,14 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
 
 
 def notes(state: State) -> list[str]:
-    """What the given triples have that makes no vector, and the relations that they give one, in words."""
+    """Which given triples make no vector, and which relations they give one, in words."""
     unused: dict[str, list[Batch]] = defaultdict(list)  # by kind
     made: list[tuple[int, int]] = []
     lacking: list[tuple[int, int]] = []
     given = state.graph.all_given
     known = (given.triples < [state.num_known, state.num_trained, state.num_known]).all(axis=1)
     unused["without_newcomer"].append(Batch(given.triples[known], given.numbers[known]))
-    # Ids would tell in which calls things came; the order of the triples does not.
+    # Ids would give away in which calls things came; the order of the triples does not.
     for group in state.groups.values():
         for kind, rows in vars(group.newcomers.unused).items():
             here = rows
@@ -82,7 +82,7 @@ def notes(state: State) -> list[str]:
         without = group.present[group.newcomers.counts[group.present] == 0]
         lacking += zip(group.came[without].tolist(), group.entities[without].tolist(), strict=True)
     findings = Findings(
-        **{kind: _Labelled(state, found) for kind, found in unused.items()},
+        **{kind: _Labelled(state, ids) for kind, ids in unused.items()},
         made_relations=state.relations.select([number for _, number in sorted(made)]),
         lacking=state.entities.select([number for _, number in sorted(lacking)]),
     )

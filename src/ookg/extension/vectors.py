@@ -36,9 +36,9 @@ def entity_vector(state: State, entity: int, relation: int) -> Tensor:
 def entity_vectors(state: State, entities: IntArray, relation: int) -> Tensor:
     """(entities, entity_width) as a question over a relation sees them; NaN where there is none."""
     table = state.model.embedding.entities
-    found = table[torch.from_numpy(np.where(entities < state.num_known, entities, 0)).to(table.device)]
+    rows = table[torch.from_numpy(np.where(entities < state.num_known, entities, 0)).to(table.device)]
     is_new = entities >= state.num_known
-    found[torch.from_numpy(is_new).to(found.device)] = torch.nan
+    rows[torch.from_numpy(is_new).to(rows.device)] = torch.nan
     wanted = entities[is_new]
     for group in state.everyone if len(wanted) else ():
         place = group.places(wanted)
@@ -47,15 +47,15 @@ def entity_vectors(state: State, entities: IntArray, relation: int) -> Tensor:
             continue
         queries = np.full(len(mine), relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(place[place >= 0], queries)
-        found[torch.from_numpy(mine).to(found.device)] = vectors
-    return found
+        rows[torch.from_numpy(mine).to(rows.device)] = vectors
+    return rows
 
 
 def single_vectors(state: State) -> dict[str, Tensor]:
     """The vectors of all new entities that have one, by label; the preparation gives each a single one."""
-    found: dict[str, Tensor] = {}
+    by_label: dict[str, Tensor] = {}
     for group in state.everyone:
         made = np.flatnonzero(group.newcomers.representable)  # all are here: `everyone` leaves out those who left
         rows = group.newcomers.vectors(made)
-        found |= dict(zip(state.entities.select(group.entities[made]), rows, strict=True))
-    return found
+        by_label |= dict(zip(state.entities.select(group.entities[made]), rows, strict=True))
+    return by_label

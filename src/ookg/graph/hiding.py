@@ -40,8 +40,8 @@ class Hiding:
     def ties(self) -> BoolArray:
         """(triples,) whether one end is hidden and the other known."""
         head, _, tail = self.triples.T
-        found: BoolArray = (self.hidden[head] & self.known[tail]) | (self.known[head] & self.hidden[tail])
-        return found
+        ties: BoolArray = (self.hidden[head] & self.known[tail]) | (self.known[head] & self.hidden[tail])
+        return ties
 
     @cached_property
     def entities(self) -> IntArray:
@@ -65,7 +65,7 @@ class Hiding:
 
 
 def mask(ids: IntArray, size: int) -> BoolArray:
-    """(size,) which of the first so many ids there are."""
-    found = np.zeros(size, dtype=np.bool_)
-    found[ids] = True
-    return found
+    """(size,) which of the first `size` ids occur."""
+    there = np.zeros(size, dtype=np.bool_)
+    there[ids] = True
+    return there

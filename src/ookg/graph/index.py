@@ -36,7 +36,7 @@ class GraphIndex:
         link = np.concatenate([relation, relation + num_relations])
         other = np.concatenate([tail, head])
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=num_entities))]).astype(np.int64)
-        if num_entities**2 * 2 * num_relations < 1 << 63:  # one number a row sorts faster than three
+        if num_entities**2 * 2 * num_relations < 1 << 63:  # one number per row sorts faster than three
             keys = np.sort((owner * (2 * num_relations) + link) * num_entities + other)
             keys, other = np.divmod(keys, max(1, num_entities))
             return cls(offsets, (keys % max(1, 2 * num_relations)).astype(size), other.astype(size), num_relations)
@@ -49,7 +49,7 @@ class GraphIndex:
         return len(self.offsets) - 1
 
     def rows(self, entity: int) -> slice:
-        """The rows of an entity; none of one that it does not know."""
+        """The rows of an entity; none for one that it does not know."""
         if not 0 <= entity < self.num_entities:
             return slice(0, 0)
         rows = slice(int(self.offsets[entity]), int(self.offsets[entity + 1]))
@@ -86,7 +86,7 @@ class GraphIndex:
         return self.others(slice(rows.start + int(first), rows.start + int(last)))
 
     def check(self) -> None:
-        """Read all of it; a ValueError says what cannot be."""
+        """Read all of it; a ValueError says what is impossible."""
         if (np.diff(self.offsets) < 0).any():
             raise ValueError("the rows of the index are not in order")
         for name, numbers, below in (

@@ -15,7 +15,7 @@ class Layers(Mapping[Key, Value], Generic[Key, Value]):
     """Dictionaries on top of each other; the uppermost that has a key decides.
 
     A layer is merged into the one below once it is half as large, so there are few of them, and adding one by one costs
-    little on average. Whoever holds one reads the same for ever, whatever is made of it meanwhile.
+    little on average. Whoever holds one reads the same forever, whatever is made of it meanwhile.
     """
 
     __slots__ = ("_layers", "_size")
@@ -27,20 +27,20 @@ class Layers(Mapping[Key, Value], Generic[Key, Value]):
     def changed(self, changes: Mapping[Key, Value], without: tuple[Key, ...] | list[Key] = ()) -> Layers[Key, Value]:
         """A mapping with some values new or changed, and without some keys."""
         layer: dict[Key, Any] = dict(changes) | dict.fromkeys(without, _GONE)
-        found: Layers[Key, Value] = Layers()
-        found._size = self._size
+        changed: Layers[Key, Value] = Layers()
+        changed._size = self._size
         if self._layers:
             for key, value in layer.items():
-                found._size += (value is not _GONE) - (key in self)
+                changed._size += (value is not _GONE) - (key in self)
         else:
-            found._size = len(changes)
+            changed._size = len(changes)
         layers = list(self._layers)
         while layers and 2 * len(layer) >= len(layers[-1]):
             layer = layers.pop() | layer
         if not layers:
             layer = {key: value for key, value in layer.items() if value is not _GONE}
-        found._layers = (*layers, layer) if layer else tuple(layers)
-        return found
+        changed._layers = (*layers, layer) if layer else tuple(layers)
+        return changed
 
     def __getitem__(self, key: Key) -> Value:
         for layer in reversed(self._layers):

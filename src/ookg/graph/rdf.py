@@ -36,7 +36,7 @@ ANONYMOUS = re.compile(r"[a-f][0-9a-f]{15,31}")
 # Triples whose labels are Python's at a time, before Arrow has them.
 CHUNK_TRIPLES = 1 << 16
 BLOCK_BYTES = 1 << 23
-# So many predicates are sought in a line before it is taken apart; a pattern of thousands would not compile.
+# Up to this many predicates are looked for in a line before it is parsed; a pattern of thousands would not compile.
 MOST_SOUGHT = 200
 
 IRI = r'<[^\x00-\x20<>"{}|^`\\]*>'
@@ -52,7 +52,7 @@ MOST_ENTITY_BYTES = 4096
 
 
 def rdf_syntax(path: Path) -> str | None:
-    """The RDF syntax that a file's name tells, compressed or not; None for other files."""
+    """The RDF syntax that a file's name stands for, compressed or not; None for other files."""
     return SYNTAXES.get(Path(bare_name(path)).suffix)
 
 
@@ -110,11 +110,11 @@ class RdfFile:
                     tails.append(label(quad.object))
                     length += len(heads[-1]) + len(relations[-1]) + len(tails[-1])
                     if len(heads) == CHUNK_TRIPLES or length > FREE_BYTES:
-                        found = _encoded(heads, relations, tails)
+                        columns = _encoded(heads, relations, tails)
                         # A prefix or an entity makes long labels of short names.
-                        held += sum(column.nbytes for column in found)
+                        held += sum(column.nbytes for column in columns)
                         check_expansion(self.path, stream.size, held, "labels")
-                        yield found
+                        yield columns
                         heads, relations, tails = [], [], []
                         length = 0
         yield _encoded(heads, relations, tails)
@@ -174,7 +174,7 @@ class RdfFile:
 
 
 class RdfLines(RdfFile):
-    """N-Triples or N-Quads. Lines without anything odd in them, nearly all of a dump's, are taken apart by Arrow.
+    """N-Triples or N-Quads. Arrow splits lines with nothing odd in them, nearly all of a dump.
 
     The parser gets the others: escapes, unusual spacing, errors, and literals that are kept or have to be counted.
     """
@@ -234,8 +234,8 @@ class RdfLines(RdfFile):
             wanted = pc.is_in(columns[1], value_set=pa.array([f"<{name}>" for name in self.predicates]))
             columns, places = [column.filter(wanted) for column in columns], places[wanted.to_numpy(False)]
         if others.any():
-            rows, found = self._parsed(lines.filter(pa.array(others)), numbers[others])
-            order = pa.array(np.argsort(np.concatenate([places, np.flatnonzero(others)[found]]), kind="stable"))
+            rows, kept = self._parsed(lines.filter(pa.array(others)), numbers[others])
+            order = pa.array(np.argsort(np.concatenate([places, np.flatnonzero(others)[kept]]), kind="stable"))
             columns = [
                 pa.concat_arrays([column, pa.array(texts, pa.string())]).take(order)
                 for column, texts in zip(columns, rows, strict=True)
@@ -293,8 +293,8 @@ def _encoded(*columns: list[str]) -> list[Any]:
 
 
 def _matches(lines: Any, pattern: str) -> BoolArray:
-    found: BoolArray = pc.match_substring_regex(lines, pattern).to_numpy(False)
-    return found
+    matches: BoolArray = pc.match_substring_regex(lines, pattern).to_numpy(False)
+    return matches
 
 
 def _split_lines(block: bytes) -> tuple[Any, IntArray]:

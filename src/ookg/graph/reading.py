@@ -39,12 +39,12 @@ _inputs_read: list[Any] = []  # the standard input that was read to its end, if 
 
 @dataclass(frozen=True)
 class TripleFormat:
-    """How a file of triples is laid out; what is None is found out from the file.
+    """How a file of triples is laid out; what is None is detected from the file.
 
     columns: names (with a header, or Parquet) or positions from 1, of head, relation, tail and optionally the label.
-    header: whether the first line is a header. Found out: it is one if it has head, relation, tail (or subject,
+    header: whether the first line is a header. Detected: it is one if it has head, relation, tail (or subject,
         predicate, object).
-    delimiter: one character. Found out: a comma for `.csv`, else a tab.
+    delimiter: one character. Detected: a comma for `.csv`, else a tab.
     predicates: the relations to read, as they stand in the file; all of them for None.
     literals: what becomes of RDF triples whose object is a literal; kept ones are labels as N-Triples writes them.
     """
@@ -73,7 +73,7 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
-class Source(Protocol):
+class LabelReader(Protocol):
     """Something that triples are read from."""
 
     def read(self) -> list[Any]:
@@ -93,7 +93,7 @@ def is_header(row: Sequence[str]) -> bool:
 
 
 def is_position(text: str, columns: int) -> bool:
-    """Whether a text is the number of one of so many columns, from 1."""
+    """Whether a text is the number of one of the columns, from 1."""
     return text.isdecimal() and len(text) < 20 and 1 <= int(text) <= columns
 
 
@@ -107,10 +107,10 @@ def bare_name(path: Path) -> str:
 
 def file_compression(path: Path, start: bytes) -> str | None:
     """How a file is compressed, by its first bytes; a name that says otherwise is an error."""
-    found = next((name for magic, name in MAGIC.items() if start.startswith(magic)), None)
-    if found is None and path.suffix in SUFFIX_COMPRESSION and start:
+    compression = next((name for magic, name in MAGIC.items() if start.startswith(magic)), None)
+    if compression is None and path.suffix in SUFFIX_COMPRESSION and start:
         raise FileError(path, f"is not {SUFFIX_COMPRESSION[path.suffix]} data", "compress it again or drop the suffix")
-    return found
+    return compression
 
 
 def split_lines(stream: Any, path: Path) -> Iterator[bytes]:
@@ -154,7 +154,7 @@ class NoLines:
 
 
 class TextFile:
-    """A TSV or CSV file, read by Arrow; the exact line of an error is searched only when there is one.
+    """A TSV or CSV file, read by Arrow; the exact line of an error is looked for only when there is one.
 
     content: what a pipe gave, which can be read only once
     """
@@ -264,10 +264,10 @@ class TextFile:
             if "Empty CSV file" in str(error):
                 return [pa.array([], pa.string())] * 3
             raise self._find_bad_line(error) from error
-        found = [table.column(name) for name in chosen]
-        if self.quote and any(pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in found):
+        columns = [table.column(name) for name in chosen]
+        if self.quote and any(pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in columns):
             raise self._find_bad_line(ValueError("a line break inside quotes"))
-        return found
+        return columns
 
     def _find_bad_line(self, error: Exception) -> FileError:
         try:
@@ -279,8 +279,8 @@ class TextFile:
                     problem = f"{len(row)} column{'s' * (len(row) != 1)} instead of {self.width}: {_shown(row)}"
                     remedy = "give every line head, relation and tail" if len(row) < self.width else "mend the line"
                     return FileError(self.path, problem, remedy, number)
-        except FileError as found:
-            return found
+        except FileError as bad_line:
+            return bad_line
         except (OSError, EOFError) as damage:
             return self._damaged(damage)
         return FileError(self.path, f"cannot be parsed ({error})", "check its quoting and line ends")
@@ -296,7 +296,7 @@ class TextFile:
         return FileError(self.path, "an empty label or a wrong label value", "mend the file")
 
 
-class Table:
+class NamedColumns:
     """Columns that have names: a Parquet file, or a frame."""
 
     def __init__(self, source: str, form: TripleFormat, row_mark: str) -> None:
@@ -339,10 +339,10 @@ class Table:
             fits(kind) for fits in LABEL_TYPES
         ):  # an empty one is of no type that means anything
             raise self.wrong_type(name, column.type)
-        found = pa.chunked_array([_labels(chunk) for chunk in column.chunks if len(chunk)], ENCODED_TEXT)
-        if found.null_count:  # of a dictionary that has one
-            raise self._missing(found, name)
-        return found
+        text = pa.chunked_array([_labels(chunk) for chunk in column.chunks if len(chunk)], ENCODED_TEXT)
+        if text.null_count:  # of a dictionary that has one
+            raise self._missing(text, name)
+        return text
 
     def wrong_type(self, name: str, kind: Any) -> FileError:
         """The error for a column of neither text nor whole numbers."""
@@ -398,7 +398,7 @@ def _count_values(file: Any, columns: list[str]) -> int:
     )
 
 
-class ParquetFile(Table):
+class ParquetFile(NamedColumns):
     """A Parquet file; its rows count from 1."""
 
     def __init__(self, path: Path, form: TripleFormat) -> None:
@@ -419,7 +419,7 @@ class ParquetFile(Table):
             raise FileError(self.path, f"damaged Parquet data ({reason})", "write it again") from error
 
 
-class Frame(Table):
+class Frame(NamedColumns):
     """A pandas or polars frame, an Arrow table, or anything else with `__arrow_c_stream__`."""
 
     def __init__(self, frame: ArrowStream) -> None:

@@ -1,4 +1,4 @@
-"""What the reducers need to know of the graph: degrees of entities, co-occurrence of relations."""
+"""What the reducers need to know about the graph: degrees of entities, co-occurrence of relations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_RELATIONS = 1000
 MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
 FEW_PAIRS = 64  # correlations asked for at once, up to which those that were asked for before are remembered
-MOST_SEEN = 1 << 16  # so many
+MOST_SEEN = 1 << 16  # how many of these are remembered
 
 
 @dataclass(frozen=True)
@@ -96,30 +96,30 @@ class GraphStatistics:
     def _together(self, pairs: IntArray) -> FloatArray:
         """In how many entities' triples both relations of each pair, given by `pair_keys`, occur."""
         keys, counts = _sorted_pairs(self.cooccurrence)
-        found = np.zeros(len(pairs))
+        both = np.zeros(len(pairs))
         if len(keys):
             place = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
-            found = np.where(keys[place] == pairs, counts[place], 0.0)
+            both = np.where(keys[place] == pairs, counts[place], 0.0)
         if self.change:
-            found += np.array([self.change.get(key, 0) for key in pairs.tolist()])
-        return found
+            both += np.array([self.change.get(key, 0) for key in pairs.tolist()])
+        return both
 
     def correlation(self, relation: IntArray, query: IntArray) -> FloatArray:
         """P(relation | query) + P(query | relation), with P(b | a) = entities having both / entities having a."""
         if len(relation) > FEW_PAIRS:
             distinct, place = np.unique(pair_keys(relation, query), return_inverse=True)
-            found: FloatArray = self._correlation(distinct)[place.ravel()]
-            return found
+            correlation: FloatArray = self._correlation(distinct)[place.ravel()]
+            return correlation
         # A question asks for a few, and the next one often for the same.
         pairs, seen = pair_keys(relation, query), self._correlations_seen
         values = [seen.get(pair) for pair in pairs.tolist()]
         if None not in values:
             return np.array(values, dtype=np.float64)
-        found = self._correlation(pairs)
+        correlation = self._correlation(pairs)
         if len(seen) > MOST_SEEN:
             seen.clear()
-        seen.update(zip(pairs.tolist(), found.tolist(), strict=True))
-        return found
+        seen.update(zip(pairs.tolist(), correlation.tolist(), strict=True))
+        return correlation
 
     @cached_property
     def _correlations_seen(self) -> dict[int, float]:
@@ -140,15 +140,15 @@ class GraphStatistics:
 
 def _sorted_pairs(cooccurrence: Any) -> tuple[IntArray, FloatArray]:
     """The pairs of a table of co-occurrence as sorted `pair_keys`, and their counts; sorted once for each table."""
-    found = _SORTED.get(id(cooccurrence))
-    if found is None or found[0]() is not cooccurrence:
+    stored = _SORTED.get(id(cooccurrence))
+    if stored is None or stored[0]() is not cooccurrence:
         pairs = cooccurrence.tocoo()
         keys = pair_keys(pairs.coords[0].astype(np.int64), pairs.coords[1].astype(np.int64))
         order = np.argsort(keys)
         name = id(cooccurrence)
         there = weakref.ref(cooccurrence, lambda _: _SORTED.pop(name, None))
-        found = _SORTED[name] = (there, keys[order], pairs.data[order].astype(np.float64))
-    return found[1], found[2]
+        stored = _SORTED[name] = (there, keys[order], pairs.data[order].astype(np.float64))
+    return stored[1], stored[2]
 
 
 # By the table's id, while the table is there.
@@ -174,7 +174,7 @@ def pairs_gained(before: set[int], relation: int) -> dict[int, int]:
 
 
 def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
-    """(2·relations, 2·relations) sparse: co-occurrence that tells sides apart.
+    """(2·relations, 2·relations) sparse: co-occurrence that keeps heads and tails apart.
 
     Row or column r is "is a head of r", relations + r is "is a tail of r".
     """
@@ -222,8 +222,8 @@ def _most_frequent_pairs(has: Any, most: IntArray) -> Any:
         rank = np.arange(len(order)) - np.searchsorted(row[order], row[order])
         chosen = order[rank <= kept]
         parts.append(sparse.csr_array((pairs.data[chosen], (row[chosen], column[chosen])), shape=pairs.shape))
-    found = sparse.vstack(parts, format="csr")
-    return found.maximum(found.T)
+    frequent = sparse.vstack(parts, format="csr")
+    return frequent.maximum(frequent.T)
 
 
 def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:

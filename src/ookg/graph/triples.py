@@ -25,9 +25,9 @@ from ookg.graph.reading import (
     TRUTH_VALUES,
     ArrowStream,
     Frame,
+    LabelReader,
     NoLines,
     ParquetFile,
-    Source,
     TextFile,
     TripleFormat,
     encoded_anew,
@@ -39,12 +39,12 @@ from ookg.graph.reading import (
 from ookg.graph.vocabulary import Vocabulary
 from ookg.system.display import counted
 from ookg.system.files import atomic_write
+from ookg.types import BoolArray
 
 __all__ = [
     "TripleFormat",
     "TripleIds",
     "Triples",
-    "Truth",
     "as_triples",
     "first_occurrences",
     "read_triples",
@@ -52,7 +52,6 @@ __all__ = [
     "write_triples",
 ]
 
-Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 TripleIds = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
@@ -69,7 +68,7 @@ class Triples:
     ids: TripleIds
     entities: Vocabulary
     relations: Vocabulary
-    truth: Truth | None = None
+    truth: BoolArray | None = None
     source: str = "triples"
     duplicates: int = 0
     format: TripleFormat = field(default_factory=TripleFormat)
@@ -153,7 +152,7 @@ def read_triples(
     form = form or TripleFormat()
     if path == STANDARD_INPUT:
         path = Path("standard input")
-        source: Source = _piped(path, read_standard_input(), form)
+        source: LabelReader = _piped(path, read_standard_input(), form)
     else:
         path = Path(path)
         source = _open(path, form)
@@ -169,13 +168,13 @@ def read_triples(
     return _from_columns(columns, str(path), form, keep_duplicates, source)
 
 
-def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, source: Source) -> list[Any]:
+def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, source: LabelReader) -> list[Any]:
     """The rows over the selected relations; none at all is most likely a misspelt selection."""
     if not isinstance(source, RdfFile):  # RDF is sifted while it is read
         wanted = pa.array(predicates, pa.string())
         if isinstance(columns[1].type, pa.DictionaryType):
-            found = [pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in columns[1].chunks]
-            kept = pa.chunked_array(found, pa.bool_())
+            is_wanted = [pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in columns[1].chunks]
+            kept = pa.chunked_array(is_wanted, pa.bool_())
             columns = [column.filter(kept) for column in columns]
             columns = [pa.chunked_array(map(encoded_anew, column.chunks), column.type) for column in columns]
         else:
@@ -183,7 +182,7 @@ def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, sourc
             columns = [column.filter(kept) for column in columns]
     if not len(columns[0]):
         some = ", ".join(predicates[:3]) + ", ..." * (len(predicates) > 3)
-        remedy = "give predicates as they stand in the file, separated by commas, or a file with one a line"
+        remedy = "give predicates as they stand in the file, separated by commas, or a file with one per line"
         raise FileError(path, f"no triple has a selected predicate ({some})", remedy)
     return columns
 
@@ -237,7 +236,7 @@ def _write_tsv(path: Path, table: Any, sink: Any) -> None:
         sink.write(("\n".join(lines) + "\n").encode())
 
 
-def _open(path: Path, form: TripleFormat) -> Source:
+def _open(path: Path, form: TripleFormat) -> LabelReader:
     if path.is_dir():
         raise FileError(path, "is a folder, not a file of triples", "name one file, such as train.txt")
     if path.exists() and not path.is_file() and not path.is_fifo():
@@ -261,7 +260,7 @@ def _open(path: Path, form: TripleFormat) -> Source:
 
 
 def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
-    """What came through a pipe, which there is no second time for."""
+    """What came through a pipe, which can be read only once."""
     start = content[:4]
     if start == b"PAR1" or path.suffix in PARQUET_SUFFIXES or rdf_syntax(path) is not None:
         raise FileError(path, "a pipe brings TSV or CSV alone", "write Parquet or RDF to a file and give that")
@@ -269,7 +268,7 @@ def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
 
 
 def _from_columns(
-    columns: list[Any], source: str, form: TripleFormat, keep_duplicates: bool, lines: Source | NoLines
+    columns: list[Any], source: str, form: TripleFormat, keep_duplicates: bool, lines: LabelReader | NoLines
 ) -> Triples:
     """Give local ids to the columns' labels, without a Python loop over the triples."""
     size = len(columns[0])
@@ -278,7 +277,7 @@ def _from_columns(
     for labels in (entity_labels, relation_labels):
         if pc.any(pc.equal(pc.utf8_trim_whitespace(labels), "")).as_py():
             raise lines.find_bad_value()
-    truth: Truth | None = None
+    truth: BoolArray | None = None
     if len(columns) == 4:
         codes, values = _encode(columns[3])
         meaning = [TRUTH_VALUES.get(value.strip()) for value in values.to_pylist()]
@@ -309,7 +308,7 @@ def _encode(*columns: Any) -> tuple[np.ndarray[Any, Any], Any]:
 
 
 def triple_keys(ids: TripleIds, num_entities: int, num_relations: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """One number a triple: (head · relations + relation) · entities + tail."""
+    """One number per triple: (head · relations + relation) · entities + tail."""
     if num_entities**2 * num_relations >= 1 << 62:
         raise InputError(
             f"{num_entities:,} entities and {num_relations:,} relations are more than 64-bit keys can tell apart"
@@ -319,7 +318,7 @@ def triple_keys(ids: TripleIds, num_entities: int, num_relations: int) -> np.nda
 
 
 def first_occurrences(
-    ids: TripleIds, num_entities: int, num_relations: int, truth: Truth | None = None
+    ids: TripleIds, num_entities: int, num_relations: int, truth: BoolArray | None = None
 ) -> np.ndarray[Any, Any] | None:
     """Positions of each distinct triple's first occurrence, in order; None where no triple repeats."""
     keys = triple_keys(ids, max(num_entities, 1), max(num_relations, 1))

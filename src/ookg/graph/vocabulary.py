@@ -14,8 +14,8 @@ from ookg.errors import InputError, damaged_file
 from ookg.graph.layers import Layers
 from ookg.types import Array, IntArray, Numbers
 
-SELECTED_ONE_BY_ONE = 64  # so many labels are read faster than an array of them is made
-FOUND_ONE_BY_ONE = 16  # and so many are found
+SELECTED_ONE_BY_ONE = 64  # up to this many labels are read one by one, faster than making an array
+FOUND_ONE_BY_ONE = 16  # up to this many are looked up one by one
 FEW, VERY_FEW = 8, 2000  # a share of the vocabulary: below it, another way to find labels is the fastest
 
 
@@ -98,8 +98,8 @@ class Vocabulary:
         """The ids of many labels, -1 where a label is unknown."""
         labels = _text_array(labels)
         if len(labels) <= FOUND_ONE_BY_ONE or len(labels) * VERY_FEW < len(self):
-            found = (self.find(label) for label in labels.to_pylist())
-            return np.array([-1 if number is None else number for number in found], dtype=np.int64)
+            numbers = (self.find(label) for label in labels.to_pylist())
+            return np.array([-1 if number is None else number for number in numbers], dtype=np.int64)
         labels = labels.cast(self.labels.type)
         if len(labels) * FEW < len(self):
             # Few labels against a large vocabulary: hash the few, and pass over the many.
@@ -110,8 +110,8 @@ class Vocabulary:
             ids[place.take(pa.array(known)).to_numpy(zero_copy_only=False)] = known
             places: IntArray = pc.index_in(labels, value_set=distinct).to_numpy(zero_copy_only=False)
             return ids[places]
-        found = pc.index_in(labels, value_set=self.labels)
-        return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False)).astype(np.int64)
+        numbers = pc.index_in(labels, value_set=self.labels)
+        return np.asarray(pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False)).astype(np.int64)
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
@@ -151,19 +151,19 @@ class GrownVocabulary(Vocabulary):
             return [self.label(number) for number in np.asarray(ids).tolist()]
         numbers = np.asarray(ids, np.int64)
         is_old = numbers < len(self.base)
-        found = np.empty(len(numbers), dtype=object)
-        found[is_old] = self.base.select(numbers[is_old])
-        found[~is_old] = [self.later[number] for number in numbers[~is_old].tolist()]
-        return found.tolist()
+        labels = np.empty(len(numbers), dtype=object)
+        labels[is_old] = self.base.select(numbers[is_old])
+        labels[~is_old] = [self.later[number] for number in numbers[~is_old].tolist()]
+        return labels.tolist()
 
     def ids(self, labels: Any) -> IntArray:
         """The ids of many labels, -1 where a label is unknown."""
         labels = _text_array(labels)
-        found = self.base.ids(labels)
-        if self.added and (found < 0).any():
-            unknown = labels.filter(pa.array(found < 0)).to_pylist()
-            found[found < 0] = [self.added.get(label, -1) for label in unknown]
-        return found
+        numbers = self.base.ids(labels)
+        if self.added and (numbers < 0).any():
+            unknown = labels.filter(pa.array(numbers < 0)).to_pylist()
+            numbers[numbers < 0] = [self.added.get(label, -1) for label in unknown]
+        return numbers
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
@@ -193,12 +193,12 @@ class StoredVocabulary(Vocabulary):
         """All labels as one array, where they lie; reads them all once to see that they can be."""
         texts = self.texts
         kind = pa.LargeStringArray if texts.starts.dtype == np.int64 else pa.StringArray
-        found = kind.from_buffers(len(texts), pa.py_buffer(texts.starts), pa.py_buffer(texts.data))
+        labels = kind.from_buffers(len(texts), pa.py_buffer(texts.starts), pa.py_buffer(texts.data))
         try:
-            found.validate(full=True)
+            labels.validate(full=True)
         except pa.ArrowException as error:
             raise damaged_file(texts.source, str(error)) from error
-        return found
+        return labels
 
     def label(self, number: int) -> str:
         """The label of an id."""

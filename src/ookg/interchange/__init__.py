@@ -1,3 +1,3 @@
-"""Other tools' trained models, in and out: one file a format."""
+"""Other tools' trained models, in and out: one file per format."""
 
-MODELS = ("transe", "rotate")  # what of other tools' models is read
+MODELS = ("transe", "rotate")  # the models of other tools that are read

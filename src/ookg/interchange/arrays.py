@@ -52,7 +52,7 @@ PLURAL = {"entity": "entities", "relation": "relations"}
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _StoredTable:
     """One table as it lies on disk: its file, its numbers, and its labels where the file holds them."""
 
     path: Path
@@ -83,7 +83,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     )
 
 
-def _geometry(folder: Path, options: ImportOptions, relations: _Rows) -> Geometry:
+def _geometry(folder: Path, options: ImportOptions, relations: _StoredTable) -> Geometry:
     path = folder / DESCRIPTION_FILE
     said = load_object(path) if path.is_file() else {}
     model, norm = options.model or said.get("model", TransE.name), options.norm or said.get("norm", 1)
@@ -130,8 +130,8 @@ def _scores(geometry: Geometry, entities: Any, relations: Any) -> Callable[[IntA
         h, t = (_complex(entities[ids]) for ids in (triples[:, 0], triples[:, 2]))
         r = np.asarray(relations[triples[:, 1]])
         turned = r.astype(np.complex128) if np.iscomplexobj(r) else np.exp(1j * r.astype(np.float64))
-        found: FloatArray = -np.linalg.norm(np.abs(h * turned - t), ord=geometry.norm, axis=1)
-        return found
+        scores: FloatArray = -np.linalg.norm(np.abs(h * turned - t), ord=geometry.norm, axis=1)
+        return scores
 
     return rotated
 
@@ -141,11 +141,11 @@ def _complex(rows: Any) -> Array:
     if np.iscomplexobj(rows):
         return np.asarray(rows, dtype=np.complex128)
     real, imaginary = np.split(rows.astype(np.float64), 2, axis=1)
-    found: Array = real + 1j * imaginary
-    return found
+    numbers: Array = real + 1j * imaginary
+    return numbers
 
 
-def _find(source: Path, options: ImportOptions, kind: str) -> _Rows:
+def _find(source: Path, options: ImportOptions, kind: str) -> _StoredTable:
     named = options.entities if kind == "entity" else options.relations
     if named is not None and named.suffix in VECTOR_SUFFIXES:
         return _read_rows(named, kind)
@@ -160,13 +160,13 @@ def _find(source: Path, options: ImportOptions, kind: str) -> _Rows:
     return _read_rows(path, kind)
 
 
-def _read_rows(path: Path, kind: str) -> _Rows:
+def _read_rows(path: Path, kind: str) -> _StoredTable:
     if not path.is_file():
         raise FileError(path, "no such file", "check the path")
     if path.suffix == ".npy":
-        return _Rows(path, load_array(path))
+        return _StoredTable(path, load_array(path))
     if path.suffix == ".safetensors":
-        return _Rows(path, _safetensors(path, kind))
+        return _StoredTable(path, _safetensors(path, kind))
     if path.suffix == ".parquet":
         return _parquet(path, kind)
     return _word2vec(path)
@@ -186,7 +186,7 @@ def _safetensors(path: Path, kind: str) -> Any:
     return tensor.numpy() if tensor.dtype in (torch.float32, torch.float64, torch.complex64) else tensor.float().numpy()
 
 
-def _parquet(path: Path, kind: str) -> _Rows:
+def _parquet(path: Path, kind: str) -> _StoredTable:
     try:
         names = pq.read_schema(path).names
         if names.count(kind) != 1 or names.count("vector") != 1:
@@ -205,11 +205,11 @@ def _parquet(path: Path, kind: str) -> _Rows:
     if flat.null_count or any(size != width for size in vectors.value_lengths().to_pylist()):
         raise FileError(path, "vectors of different lengths, or with gaps", "give every row the same dimension")
     numbers = flat.to_numpy(zero_copy_only=False).reshape(len(vectors), width)
-    return _Rows(path, numbers, texts)
+    return _StoredTable(path, numbers, texts)
 
 
-def _word2vec(path: Path) -> _Rows:
-    """`count width`, then `label number number ...` a line; without the first line the first row says the width."""
+def _word2vec(path: Path) -> _StoredTable:
+    """`count width`, then `label number number ...` for each row; without that first line, row 1 says the width."""
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
             lines = [line.rstrip("\r\n ") for line in file]
@@ -235,10 +235,10 @@ def _word2vec(path: Path) -> _Rows:
         labels.append(cells[0])
     if counted and len(rows) != counts[0]:
         raise FileError(path, f"{len(rows)} rows, and its first line says {counts[0]}", "write the file again")
-    return _Rows(path, np.stack(rows) if rows else np.empty((0, width), np.float32), labels)
+    return _StoredTable(path, np.stack(rows) if rows else np.empty((0, width), np.float32), labels)
 
 
-def _vocabulary(rows: _Rows, options: ImportOptions, kind: str, folder: Path, notes: list[str]) -> Vocabulary:
+def _vocabulary(rows: _StoredTable, options: ImportOptions, kind: str, folder: Path, notes: list[str]) -> Vocabulary:
     if rows.labels is None:
         return find_vocabulary(options, kind, len(rows.numbers), folder, notes)
     return vocabulary_of(rows.labels, rows.path)

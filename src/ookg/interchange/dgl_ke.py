@@ -70,20 +70,20 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 
 def _files(folder: Path, config: dict[str, Any]) -> tuple[Path, Path, str]:
     """The two arrays and the model's name, by config.json or else by the files' own names."""
-    found = sorted(folder.glob("*_entity.npy"))
+    arrays = sorted(folder.glob("*_entity.npy"))
     if config.get("model_name") and config.get("dataset"):
         named = folder / own_file(folder / "config.json", f"{config['dataset']}_{config['model_name']}_entity.npy")
-        found = [named] if named.is_file() else found
-    if len(found) != 1:
-        problem = f"{len(found)} files named <dataset>_<model>_entity.npy"
+        arrays = [named] if named.is_file() else arrays
+    if len(arrays) != 1:
+        problem = f"{len(arrays)} files named <dataset>_<model>_entity.npy"
         raise FileError(folder, problem, "give the folder of one model, with its config.json")
-    prefix = found[0].name.removesuffix("_entity.npy")
+    prefix = arrays[0].name.removesuffix("_entity.npy")
     name = config.get("model_name") or next((name for name in MODELS if prefix.endswith(f"_{name}")), None)
     if name is None:
-        raise FileError(found[0], "its name has no model of DGL-KE", "put the run's config.json beside it")
+        raise FileError(arrays[0], "its name has no model of DGL-KE", "put the run's config.json beside it")
     if name not in MODELS:
         raise FileError(folder / "config.json", f"model_name is {name!r}", f"expected one of {', '.join(MODELS)}")
-    return found[0], folder / f"{prefix}_relation.npy", str(name)
+    return arrays[0], folder / f"{prefix}_relation.npy", str(name)
 
 
 def _map_names(config: dict[str, Any], key: str, usual: str) -> list[str]:

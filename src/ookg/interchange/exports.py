@@ -111,7 +111,7 @@ def write_parquet(vectors: Vectors, folder: Path) -> None:
 
 
 def write_npy(vectors: Vectors, folder: Path) -> None:
-    """`entities.npy`, `relations.npy`, and beside each its labels, one a line."""
+    """`entities.npy`, `relations.npy`, and beside each its labels, one per line."""
     for name, labels, rows in vectors.tables:
         np.save(folder / f"{name}.npy", rows.numpy())
         _write_labels(folder / f"{name}.txt", labels)
@@ -119,7 +119,7 @@ def write_npy(vectors: Vectors, folder: Path) -> None:
 
 
 def write_safetensors(vectors: Vectors, folder: Path) -> None:
-    """`vectors.safetensors` with the tensors entities and relations, and the labels of each, one a line."""
+    """`vectors.safetensors` with the tensors entities and relations, and the labels of each, one per line."""
     save_tensors({name: rows for name, _, rows in vectors.tables}, folder / "vectors.safetensors")
     for name, labels, _ in vectors.tables:
         _write_labels(folder / f"{name}.txt", labels)
@@ -127,7 +127,7 @@ def write_safetensors(vectors: Vectors, folder: Path) -> None:
 
 
 def write_word2vec(vectors: Vectors, folder: Path) -> None:
-    """`entities.vec`, `relations.vec`: a line `count width`, then `label number number ...` a line."""
+    """`entities.vec`, `relations.vec`: a line `count width`, then one line `label number number ...` per row."""
     for name, labels, rows in vectors.tables:
         _refuse(labels, r"\s", "white space", "word2vec text")
         with (folder / f"{name}.vec").open("w", encoding="utf-8", newline="\n") as file:
@@ -242,7 +242,7 @@ def _with_columns(vectors: Vectors) -> list[tuple[str, str, Vocabulary, Tensor]]
 
 
 def _write_description(vectors: Vectors, folder: Path) -> None:
-    """What the numbers mean, so that `ookg import arrays` need not be told."""
+    """What the numbers mean, so that `ookg import arrays` needs no options."""
     _write_json(folder / DESCRIPTION_FILE, {"model": registered_name(vectors.geometry), **asdict(vectors.geometry)})
 
 

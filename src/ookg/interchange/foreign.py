@@ -93,7 +93,7 @@ class ForeignModel:
     gamma: float | None = None
 
     def check(self, source: str = "") -> None:
-        """Refuse a model with numbers that are none, or whose scores are not those of its source.
+        """Refuse a model with NaN or infinity, or whose scores are not those of its source.
 
         source: where it was read from, for the message
         """
@@ -156,7 +156,7 @@ class ForeignModel:
     def separation(self, triples: IntArray) -> float:
         """How often a triple of ids scores above the same triple with another tail at random, from 0 to 1.
 
-        Near 1 for a trained model that was read rightly; near 0.5 where labels, norm or gamma are not the model's.
+        Near 1 for a trained model that was read correctly; near 0.5 where labels, norm or gamma are not the model's.
         """
         rng = np.random.default_rng(0)
         sample = triples[rng.integers(0, len(triples), CHECKED_TRIPLES)]
@@ -173,8 +173,8 @@ def translation_scores(entities: Any, relations: Any, norm: int) -> Callable[[In
     def scores(triples: IntArray) -> FloatArray:
         head, relation, tail = triples.T
         gap = entities[head].astype(np.float64) + relations[relation] - entities[tail]
-        found: FloatArray = -np.linalg.norm(gap, ord=norm, axis=1)
-        return found
+        values: FloatArray = -np.linalg.norm(gap, ord=norm, axis=1)
+        return values
 
     return scores
 
@@ -189,8 +189,8 @@ def rotation_scores(entities: Any, relations: Any, unit: float, norm: int = 1) -
         h, t = (entities[end].astype(np.float64) for end in (head, tail))
         turn = np.exp(1j * (relations[relation].astype(np.float64) / unit))
         moduli = np.abs((h[:, :d] + 1j * h[:, d:]) * turn - (t[:, :d] + 1j * t[:, d:]))
-        found: FloatArray = -np.linalg.norm(moduli, ord=norm, axis=1)
-        return found
+        values: FloatArray = -np.linalg.norm(moduli, ord=norm, axis=1)
+        return values
 
     return scores
 
@@ -199,8 +199,8 @@ def numbers(array: Any) -> np.ndarray[Any, Any]:
     """An array or tensor as a NumPy array, in its own precision where NumPy has it."""
     if isinstance(array, torch.Tensor):
         array = array.detach().to(torch.float64 if array.dtype == torch.float64 else torch.float32).numpy()
-    found: np.ndarray[Any, Any] = array
-    return found
+    values: np.ndarray[Any, Any] = array
+    return values
 
 
 def phases(relations: Any, unit: float) -> torch.Tensor:
@@ -216,15 +216,15 @@ def known_model(path: Path, name: str) -> str:
     return lowered
 
 
-def settled(option: str, given: Any, found: Any, path: Path) -> Any:
+def settled(option: str, given: Any, stated: Any, path: Path) -> Any:
     """A setting that the source states or the user gives; where both do, they must agree."""
-    if found is None:
+    if stated is None:
         if given is None:
             raise FileError(path, f"does not say its {option}", f"say it with --{option}")
         return given
-    if given is not None and given != found:
-        raise FileError(path, f"its {option} is {found}, not {given}", f"leave out --{option}")
-    return found
+    if given is not None and given != stated:
+        raise FileError(path, f"its {option} is {stated}, not {given}", f"leave out --{option}")
+    return stated
 
 
 def folder_of(source: Path) -> Path:
@@ -242,7 +242,7 @@ def read_vocabularies(
     names: of the entity and the relation file, in the vocabulary folder (or else the source's own); rows: how many
     labels there must be; hint: where the tool had its data
     """
-    found = []
+    vocabularies = []
     for kind, given, usual, size in zip(
         ("entity", "relation"), (options.entities, options.relations), names, rows, strict=True
     ):
@@ -251,8 +251,8 @@ def read_vocabularies(
         if path is None:
             remedy = f"give --vocabulary FOLDER with {usual[0]}, or --{'entities' if kind == 'entity' else 'relations'}"
             raise FileError(place, f"no {kind} labels here ({', '.join(usual)})", f"{remedy} FILE{hint}")
-        found.append(read_labels(path, size, kind))
-    return found[0], found[1]
+        vocabularies.append(read_labels(path, size, kind))
+    return vocabularies[0], vocabularies[1]
 
 
 def load_tensors(path: Path, remedy: str) -> Any:
@@ -284,15 +284,15 @@ def _check_pickle(path: Path, remedy: str) -> None:
                 unpacked = sum(part.file_size for part in archive.infolist())
                 check_expansion(path, path.stat().st_size, unpacked)
                 names = [name for name in archive.namelist() if name.endswith("data.pkl")]
-                found = any(BYTE_ARRAY in archive.read(name) for name in names)
+                has_bytes = any(BYTE_ARRAY in archive.read(name) for name in names)
         else:
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                found = content.find(BYTE_ARRAY) >= 0
+                has_bytes = content.find(BYTE_ARRAY) >= 0
     except FileError:
         raise
     except Exception as error:  # a damaged archive has many ways to be one
         raise FileError(path, "holds more than tensors, or is damaged", remedy) from error
-    if found:
+    if has_bytes:
         raise FileError(path, "holds a byte array", remedy)
 
 
@@ -345,22 +345,22 @@ def load_json(path: Path) -> Any:
 
 def load_object(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
-    found = load_json(path)
-    if not isinstance(found, dict):
-        problem = f"holds {type(found).__name__} instead of an object of settings"
+    content = load_json(path)
+    if not isinstance(content, dict):
+        problem = f"holds {type(content).__name__} instead of an object of settings"
         raise FileError(path, problem, "restore it from the tool that wrote it")
-    return found
+    return content
 
 
 def number(value: Any, name: str, path: Path, above: float = 0.0) -> float:
     """A finite number above a bound, from a setting, a list of one or a tensor of one."""
     try:
-        found = float(np.asarray(value, dtype=np.float64).item())
+        result = float(np.asarray(value, dtype=np.float64).item())
     except (TypeError, ValueError, OverflowError, RuntimeError):
-        found = np.nan
-    if not above < found < np.inf:
+        result = np.nan
+    if not above < result < np.inf:
         raise FileError(path, f"{name} is {value!r}", f"expected a number above {above:g}; restore the file")
-    return found
+    return result
 
 
 def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.Tensor:
@@ -369,7 +369,7 @@ def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.
         array = np.asarray(array)
         if array.dtype.kind not in "fiub":
             raise FileError(path, f"{name} is an array of {array.dtype}", "expected floating-point numbers")
-        is_long = array.dtype.kind == "f" and array.dtype.itemsize > 8  # which PyTorch has not
+        is_long = array.dtype.kind == "f" and array.dtype.itemsize > 8  # which PyTorch does not have
         array = torch.from_numpy(array.astype(np.float64 if is_long else array.dtype.newbyteorder("=")))
     tensor: torch.Tensor = array
     fits = tensor.ndim == 2 and tensor.is_floating_point() and tensor.numel() > 0
@@ -381,16 +381,20 @@ def table(array: Any, path: Path, name: str, width: int | None = None) -> torch.
 
 
 def read_labels(path: Path, rows: int, kind: str) -> Vocabulary:
-    """Labels by id from a text file: `id<TAB>label`, `label<TAB>id` or one label a line; plain or gzip, with or without
-    a header line `id<TAB>label` or a first line that counts the others; or from JSON, a list of labels or an object of
-    ids by label."""
+    """Labels by id from a text file: `id<TAB>label`, `label<TAB>id` or one label per line; plain or gzip, with or
+    without a header line `id<TAB>label` or a first line that counts the others; or from JSON, a list of labels or an
+    object of ids by label."""
     _must_exist(path)
     if path.suffix == ".json":
-        found = load_json(path)
-        if not isinstance(found, list | dict):
-            problem = f"holds {type(found).__name__} instead of a list of {kind} labels"
+        content = load_json(path)
+        if not isinstance(content, list | dict):
+            problem = f"holds {type(content).__name__} instead of a list of {kind} labels"
             raise FileError(path, problem, "give the labels the model was trained with")
-        labels = [str(label) for label in found] if isinstance(found, list) else _by_id(path, found.items(), rows, kind)
+        labels = (
+            [str(label) for label in content]
+            if isinstance(content, list)
+            else _by_id(path, content.items(), rows, kind)
+        )
     else:
         try:
             with open_text(path, newline="\n") as file:

@@ -28,9 +28,9 @@ def read_foreign(name: str, source: str | Path, options: ImportOptions | None = 
         raise unknown_name("format", name, list(FORMATS), f"the formats are {', '.join(FORMATS)}")
     source = Path(source)
     try:
-        found: ForeignModel = import_module(FORMATS[name]).read(source, options or ImportOptions())
+        model: ForeignModel = import_module(FORMATS[name]).read(source, options or ImportOptions())
     except OokgError:
         raise
     except (OSError, MemoryError) as error:
         raise FileError(source, f"cannot be read ({error})", "check the path and its permissions") from error
-    return found
+    return model

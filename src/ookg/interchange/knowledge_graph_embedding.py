@@ -76,8 +76,8 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 
 
 def _state(path: Path) -> dict[str, Any]:
-    found = load_tensors(path, "write it again, or remove it to go by the .npy files and config.json alone")
-    state = found.get("model_state_dict") if isinstance(found, dict) else None
+    content = load_tensors(path, "write it again, or remove it to go by the .npy files and config.json alone")
+    state = content.get("model_state_dict") if isinstance(content, dict) else None
     if not isinstance(state, dict):
         raise FileError(path, "holds no model_state_dict", f"give a checkpoint that {TOOL} wrote")
     for name in ARRAYS:
@@ -96,7 +96,7 @@ def _model_name(folder: Path, config: dict[str, Any], state: dict[str, Any], opt
 
 
 def _arrays(folder: Path, state: dict[str, Any]) -> tuple[Any, Any]:
-    found = []
+    arrays = []
     for name in ARRAYS:
         path = folder / f"{name}.npy"
         array = load_array(path) if path.is_file() else state.get(name)
@@ -106,8 +106,8 @@ def _arrays(folder: Path, state: dict[str, Any]) -> tuple[Any, Any]:
         if other is not None and tuple(other.shape) != tuple(array.shape):
             problem = f"shape {tuple(array.shape)}, but {tuple(other.shape)} in checkpoint"
             raise FileError(path, problem, "the files are of different runs; save the model again")
-        found.append(array if path.is_file() else numbers(array))
-    return found[0], found[1]
+        arrays.append(array if path.is_file() else numbers(array))
+    return arrays[0], arrays[1]
 
 
 def _range(

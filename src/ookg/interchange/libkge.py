@@ -94,8 +94,8 @@ def _state(path: Path, content: Any) -> dict[str, Any]:
 def _weight(path: Path, state: dict[str, Any], prefix: str) -> torch.Tensor:
     for key in (f"{prefix}_embedder._embeddings.weight", f"{prefix}_embedder.embeddings.weight"):
         if isinstance(state.get(key), torch.Tensor):
-            found: torch.Tensor = state[key]
-            return found
+            weight: torch.Tensor = state[key]
+            return weight
     raise FileError(path, f"no {prefix}_embedder._embeddings.weight", "only models with lookup embedders can be read")
 
 

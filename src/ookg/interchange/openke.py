@@ -59,8 +59,8 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     D = Σ |h∘r - t| over complex moduli; an entity is d real parts, then d imaginary parts; a relation holds x with the
     phase x·π / `rel_embedding_range`; no constraint.
 
-    RotatE is told by its `rel_embedding_range`. TransE's parameters look like DistMult's, and neither `p_norm` nor
-    `norm_flag` is in the file: they are said with --model, --norm and --normalised. Labels: `entity2id.txt` and
+    RotatE is recognised by its `rel_embedding_range`. TransE's parameters look like DistMult's, and the file has no
+    `p_norm` and no `norm_flag`: give them with --model, --norm and --normalised. Labels: `entity2id.txt` and
     `relation2id.txt` of the data folder; `train2id.txt` can be given as the training triples.
     """
     folder = folder_of(source)
@@ -99,10 +99,10 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 def _state(source: Path) -> tuple[dict[str, Any], Path]:
     path = source
     if source.is_dir():
-        found = sorted(file for file in source.iterdir() if file.suffix in (".ckpt", ".pt"))
-        if len(found) != 1:
-            raise FileError(source, f"{len(found)} .ckpt or .pt files here", "name the model's file")
-        path = found[0]
+        files = sorted(file for file in source.iterdir() if file.suffix in (".ckpt", ".pt"))
+        if len(files) != 1:
+            raise FileError(source, f"{len(files)} .ckpt or .pt files here", "name the model's file")
+        path = files[0]
     if path.suffix == ".json":
         content: Any = load_object(path)
     else:
@@ -170,8 +170,8 @@ def _transe_scores(entities: Any, relations: Any, norm: int, normalised: bool) -
 
     def scores(triples: IntArray) -> FloatArray:
         h, r, t = unit(entities[triples[:, 0]]), unit(relations[triples[:, 1]]), unit(entities[triples[:, 2]])
-        found: FloatArray = -np.linalg.norm(h + r - t, ord=norm, axis=1)
-        return found
+        values: FloatArray = -np.linalg.norm(h + r - t, ord=norm, axis=1)
+        return values
 
     return scores
 

@@ -75,13 +75,13 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 
 def state_dict(path: Path, remedy: str) -> dict[str, Tensor]:
     """The tensors of a state dict by name; one that lies under `model_state_dict` or `state_dict` is taken out."""
-    found = load_tensors(path, remedy)
+    content = load_tensors(path, remedy)
     for name in ("model_state_dict", "state_dict"):
-        if isinstance(found, dict) and isinstance(found.get(name), dict):
-            found = found[name]
-    if not isinstance(found, dict) or not found or not all(isinstance(value, Tensor) for value in found.values()):
-        raise FileError(path, f"holds a {type(found).__name__} that is no state dict", remedy)
-    return {str(name): tensor for name, tensor in found.items()}
+        if isinstance(content, dict) and isinstance(content.get(name), dict):
+            content = content[name]
+    if not isinstance(content, dict) or not content or not all(isinstance(value, Tensor) for value in content.values()):
+        raise FileError(path, f"holds a {type(content).__name__} that is no state dict", remedy)
+    return {str(name): tensor for name, tensor in content.items()}
 
 
 def _agree(source: Path, options: ImportOptions, model: str) -> None:
@@ -99,12 +99,12 @@ def _transe_scores(entities: Tensor, relations: Tensor, norm: int) -> Callable[[
     def scores(triples: IntArray) -> FloatArray:
         h, t = (_unit(entities[ids].numpy().astype(np.float64), norm) for ids in (triples[:, 0], triples[:, 2]))
         r = relations[triples[:, 1]].numpy().astype(np.float64)
-        found: FloatArray = -np.linalg.norm(h + r - t, ord=norm, axis=1)
-        return found
+        values: FloatArray = -np.linalg.norm(h + r - t, ord=norm, axis=1)
+        return values
 
     return scores
 
 
 def _unit(rows: FloatArray, norm: int) -> FloatArray:
-    found: FloatArray = rows / np.maximum(np.linalg.norm(rows, ord=norm, axis=1, keepdims=True), SMALLEST_LENGTH)
-    return found
+    units: FloatArray = rows / np.maximum(np.linalg.norm(rows, ord=norm, axis=1, keepdims=True), SMALLEST_LENGTH)
+    return units

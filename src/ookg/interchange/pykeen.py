@@ -3,8 +3,8 @@
 distance: TransE ‖h + r - t‖ₚ with p = `scoring_fct_norm` (default 1), its p-th power with `power_norm`; RotatE the
     Euclidean length of h∘r - t over the whole complex vector
 layout: TransE (rows, d); RotatE (rows, 2d) with real and imaginary parts interleaved, its relations complex too, of
-    modulus 1. With inverse triples there are two rows a relation: the even one is the relation, the odd its inverse
-constraint: TransE entities are held to Euclidean length 1 unless the model was made otherwise; the numbers tell
+    modulus 1. With inverse triples there are two rows per relation: the even one is the relation, the odd its inverse
+constraint: TransE entities are held to Euclidean length 1 unless the model was made otherwise; the numbers show it
 `trained_model.pkl` and training checkpoints are pickles of objects, which are never read here: the refusal gives the
 command that takes the tensors out where PyKEEN is installed.
 """
@@ -57,7 +57,7 @@ UNIT_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class _Source:
-    """What was found: the tensors, what is said of the model, and ids by label where the file holds them."""
+    """What a source holds: the tensors, what it says about the model, and ids by label where the file holds them."""
 
     path: Path
     tables: dict[str, Tensor]
@@ -70,18 +70,18 @@ class _Source:
 def read(source: Path, options: ImportOptions) -> ForeignModel:
     """TransE or RotatE with its labels."""
     folder = folder_of(source)
-    found = _read_source(_find(source), folder)
-    model = _model(found, options)
+    stored = _read_source(_find(source), folder)
+    model = _model(stored, options)
     notes: list[str] = []
-    raw_relations = table(found.tables[RELATIONS], found.path, "relations")
-    raw_entities = table(found.tables[ENTITIES], found.path, "entities", raw_relations.shape[1])
-    relation_labels, step = _relation_labels(found, options, folder, len(raw_relations))
+    raw_relations = table(stored.tables[RELATIONS], stored.path, "relations")
+    raw_entities = table(stored.tables[ENTITIES], stored.path, "entities", raw_relations.shape[1])
+    relation_labels, step = _relation_labels(stored, options, folder, len(raw_relations))
     if step == 2:
         notes.append("trained with inverse triples: each relation is its even row, its inverse's row is not used")
-    norm = _norm(found, options, model, notes)
+    norm = _norm(stored, options, model, notes)
     geometry: Geometry
     if model == RotatE.name:
-        entities, relations = _from_interleaved(found, raw_entities, raw_relations[::step])
+        entities, relations = _from_interleaved(stored, raw_entities, raw_relations[::step])
         geometry = RotatE(relations.shape[1], norm=2)
         scores = _rotate_scores(raw_entities, raw_relations, step)
         convention = "RotatE: Euclidean length of the whole complex vector; interleaved, relations complex of modulus 1"
@@ -90,14 +90,14 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
         unit = bool(((lengths - 1).abs() < UNIT_TOLERANCE).all())
         if not unit:
             notes.append("its entities are not of length 1: new ones are not scaled to it either")
-        squared = found.power_norm and norm == 2
+        squared = stored.power_norm and norm == 2
         entities, relations = raw_entities, raw_relations[::step].contiguous()
         geometry = TransE(relations.shape[1], norm, squared, unit_norm=2 if unit else 0)
         plain = translation_scores(raw_entities, raw_relations[::step], norm)
-        scores = (lambda triples: -(np.abs(plain(triples)) ** norm)) if found.power_norm else plain
-        power = f", its {'square' if squared else 'first power'}" if found.power_norm else ""
+        scores = (lambda triples: -(np.abs(plain(triples)) ** norm)) if stored.power_norm else plain
+        power = f", its {'square' if squared else 'first power'}" if stored.power_norm else ""
         convention = f"TransE: L{norm} distance{power}; entities {'of' if unit else 'not of'} length 1"
-    entity_labels = _labels(found, options, folder, "entity", len(entities))
+    entity_labels = _labels(stored, options, folder, "entity", len(entities))
     return ForeignModel(
         "PyKEEN",
         convention,
@@ -112,16 +112,16 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 
 def _read_triples(entities: Vocabulary, relations: Vocabulary, path: Path, form: TripleFormat) -> Triples:
     """A file of labels, or PyKEEN's own `numeric_triples.tsv.gz` of ids."""
-    found = read_triples(path, form)
+    triples = read_triples(path, form)
     if path.name != NUMERIC_TRIPLES:
-        return found
+        return triples
     labels = []
-    for vocabulary, numbers in ((entities, found.entities), (relations, found.relations)):
+    for vocabulary, numbers in ((entities, triples.entities), (relations, triples.relations)):
         ids = [-1 if (number := id_of(text)) is None else number for text in numbers.labels.to_pylist()]
         if ids and not 0 <= min(ids) <= max(ids) < len(vocabulary):
             raise FileError(path, f"ids that are not below {len(vocabulary)}", "give the triples of this very model")
         labels.append(vocabulary_of(vocabulary.select(ids), path))
-    return replace(found, entities=labels[0], relations=labels[1])
+    return replace(triples, entities=labels[0], relations=labels[1])
 
 
 def conversion(path: Path) -> str:
@@ -152,11 +152,11 @@ def _find(source: Path) -> Path:
 
 def _read_source(path: Path, folder: Path) -> _Source:
     remedy = f"take the tensors out where PyKEEN is installed, and import again: {conversion(path)}"
-    found = load_tensors(path, remedy)
-    if not isinstance(found, dict):
-        raise FileError(path, f"holds a {type(found).__name__} that is no state dict", remedy)
-    said, ids = dict(found) if "model_state_dict" in found else {}, {}
-    tables = found.get("model_state_dict", found)
+    content = load_tensors(path, remedy)
+    if not isinstance(content, dict):
+        raise FileError(path, f"holds a {type(content).__name__} that is no state dict", remedy)
+    said, ids = dict(content) if "model_state_dict" in content else {}, {}
+    tables = content.get("model_state_dict", content)
     for kind in LABEL_FILES:
         if isinstance(said.get(f"{kind}_to_id_dict"), dict):
             ids[kind] = said[f"{kind}_to_id_dict"]
@@ -192,17 +192,17 @@ def _description(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def _model(found: _Source, options: ImportOptions) -> str:
+def _model(stored: _Source, options: ImportOptions) -> str:
     """The model's name, from the file, the user, or the numbers: only RotatE's relations have modulus 1 throughout."""
-    stated = None if found.model is None else known_model(found.path, found.model)
+    stated = None if stored.model is None else known_model(stored.path, stored.model)
     if stated or options.model:
-        name: str = settled("model", options.model, stated, found.path)
+        name: str = settled("model", options.model, stated, stored.path)
         return name
-    relations = table(found.tables[RELATIONS], found.path, "relations")
+    relations = table(stored.tables[RELATIONS], stored.path, "relations")
     if relations.shape[1] % 2 == 0 and _turns(relations):
         return RotatE.name
     problem = "its tables fit TransE and DistMult alike, and nothing here says which it is"
-    raise InputError(f"{found.path}: {problem}; give --model transe if it is TransE (DistMult cannot be inverted)")
+    raise InputError(f"{stored.path}: {problem}; give --model transe if it is TransE (DistMult cannot be inverted)")
 
 
 def _turns(relations: Tensor) -> bool:
@@ -212,47 +212,49 @@ def _turns(relations: Tensor) -> bool:
     return bool(((moduli - 1).abs() < UNIT_TOLERANCE).all())
 
 
-def _norm(found: _Source, options: ImportOptions, model: str, notes: list[str]) -> int:
+def _norm(stored: _Source, options: ImportOptions, model: str, notes: list[str]) -> int:
     if model == RotatE.name:
-        settled("norm", options.norm, 2, found.path)
+        settled("norm", options.norm, 2, stored.path)
         return 2
-    if found.norm is None and options.norm is None:
+    if stored.norm is None and options.norm is None:
         notes.append(
             "norm 1 is taken for granted, PyKEEN's default: nothing here says scoring_fct_norm; --norm 2 sets it"
         )
         return 1
-    norm = settled("norm", options.norm, found.norm, found.path)
+    norm = settled("norm", options.norm, stored.norm, stored.path)
     if norm not in (1, 2):
-        raise InputError(f"{found.path}: norm {norm!r}; 1 and 2 can be imported")
+        raise InputError(f"{stored.path}: norm {norm!r}; 1 and 2 can be imported")
     return int(norm)
 
 
-def _from_interleaved(found: _Source, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
+def _from_interleaved(stored: _Source, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
     """Interleaved complex tables as real parts then imaginary parts, and as phases."""
     if entities.shape[1] % 2:
-        raise FileError(found.path, f"{entities.shape[1]} numbers an entity", "RotatE has pairs: real and imaginary")
+        raise FileError(stored.path, f"{entities.shape[1]} numbers per entity", "RotatE has pairs: real and imaginary")
     if not _turns(relations):
-        raise FileError(found.path, "relations whose complex numbers are not of modulus 1", "RotatE has only rotations")
+        raise FileError(
+            stored.path, "relations whose complex numbers are not of modulus 1", "RotatE has only rotations"
+        )
     halves = torch.cat([entities[:, 0::2], entities[:, 1::2]], dim=1)
     return halves, torch.atan2(relations[:, 1::2], relations[:, 0::2])
 
 
-def _relation_labels(found: _Source, options: ImportOptions, folder: Path, rows: int) -> tuple[Vocabulary, int]:
+def _relation_labels(stored: _Source, options: ImportOptions, folder: Path, rows: int) -> tuple[Vocabulary, int]:
     """The labels of the relations, and how many rows each has: 2 where the model was trained with inverse triples."""
     if rows % 2 == 0:
         try:
-            return _labels(found, options, folder, "relation", rows // 2), 2
+            return _labels(stored, options, folder, "relation", rows // 2), 2
         except InputError:
             pass  # as many labels as rows, then; if that does not fit either, that is what is reported
-    return _labels(found, options, folder, "relation", rows), 1
+    return _labels(stored, options, folder, "relation", rows), 1
 
 
-def _labels(found: _Source, options: ImportOptions, folder: Path, kind: str, rows: int) -> Vocabulary:
+def _labels(stored: _Source, options: ImportOptions, folder: Path, kind: str, rows: int) -> Vocabulary:
     named = options.entities if kind == "entity" else options.relations
     if named is not None:
         return read_labels(named, rows, kind)
-    if kind in found.ids and options.vocabulary is None:
-        return _by_id(found.path, found.ids[kind], rows, kind)
+    if kind in stored.ids and options.vocabulary is None:
+        return _by_id(stored.path, stored.ids[kind], rows, kind)
     places = (options.vocabulary,) if options.vocabulary else (folder / TRIPLES_FOLDER, folder)
     path = next((place / LABEL_FILES[kind] for place in places if (place / LABEL_FILES[kind]).is_file()), None)
     if path is None:
@@ -286,7 +288,7 @@ def _rotate_scores(entities: Tensor, relations: Tensor, step: int) -> Callable[[
     def scores(triples: IntArray) -> FloatArray:
         rows = (entities[triples[:, 0]], relations[step * triples[:, 1]], entities[triples[:, 2]])
         h, r, t = (row.numpy().astype(np.float64).view(np.complex128) for row in rows)
-        found: FloatArray = -np.linalg.norm(h * r - t, axis=1)
-        return found
+        values: FloatArray = -np.linalg.norm(h * r - t, axis=1)
+        return values
 
     return scores

@@ -44,7 +44,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     `model.v<N>.h5`.
 
     Comparator l2: D = ‖·‖₂; squared_l2: D = ‖·‖₂². A static relation compares h with t + translation, so our
-    r = -translation. Dynamic relations have two operators, one an end; the left one, which answers for tails, compares
+    r = -translation. Dynamic relations have two operators, one per end; the left one, which answers for tails, compares
     h + translation with t: our r = translation. Operator none: r = 0. The global embedding of an entity type, where
     there is one, is added to its entities, and `max_norm` bounds the length of a row before that.
 
@@ -75,7 +75,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
 
 
 class _Raw:
-    """The numbers of a checkpoint: entities of all types and partitions in a row, and a translation a relation."""
+    """The numbers of a checkpoint: entities of all types and partitions in a row, and one translation per relation."""
 
     def __init__(self, entities: Any, translations: Any, dynamic: bool, sizes: dict[tuple[str, int], int]) -> None:
         self.entities, self.translations, self.dynamic, self.sizes = entities, translations, dynamic, sizes
@@ -119,8 +119,8 @@ class _Raw:
             moved = self.translations[triples[:, 1]].astype(np.float64)
             gap = (left + moved) - right if self.dynamic else left - (right + moved)
             square = (gap**2).sum(axis=1)
-            found: FloatArray = -(square if squared else np.sqrt(square))
-            return found
+            values: FloatArray = -(square if squared else np.sqrt(square))
+            return values
 
         return scores
 
@@ -181,23 +181,23 @@ def _numbers(item: Any, path: Path) -> Any:
 
 def _dataset(file: Any, path: Path, name: str) -> Any:
     try:
-        found = _numbers(_item(file, path, name), path)
+        array = _numbers(_item(file, path, name), path)
     except FileError:
         raise
     except (KeyError, OSError, TypeError, RuntimeError, ValueError, AttributeError) as error:
         raise FileError(path, f"no readable data set {name!r}", "restore the checkpoint") from error
-    if not isinstance(found, np.ndarray):
+    if not isinstance(array, np.ndarray):
         raise FileError(path, f"data set {name!r} is empty", "restore the checkpoint")
-    return found
+    return array
 
 
 def _parameters(file: Any, path: Path) -> dict[str, Any]:
     """The model's arrays by name, such as `relations/0/operator/rhs/translation`."""
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
         if getattr(item, "shape", None) is not None and item.dtype.kind == "f":
-            found[name] = _numbers(item, path)
+            arrays[name] = _numbers(item, path)
 
     try:
         _item(file, path, "model").visititems(visit)  # it follows no links to other places
@@ -205,7 +205,7 @@ def _parameters(file: Any, path: Path) -> dict[str, Any]:
         raise
     except (KeyError, OSError, TypeError, RuntimeError, ValueError, AttributeError) as error:
         raise FileError(path, "no readable group 'model'", "restore the checkpoint") from error
-    return found
+    return arrays
 
 
 def _entity_types(path: Path, config: dict[str, Any]) -> list[tuple[str, int]]:
@@ -230,7 +230,7 @@ def _relations(path: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _translations(path: Path, config: dict[str, Any], parameters: dict[str, Any], width: int) -> tuple[Any, bool]:
-    """A translation a relation, (relations, width), and whether they are dynamic ones."""
+    """One translation per relation, (relations, width), and whether they are dynamic ones."""
     config_path = path.parent / "config.json"
     relations = _relations(config_path, config)
     for one in relations:
@@ -284,6 +284,6 @@ def _relation_names(folder: Path, config: dict[str, Any], options: ImportOptions
 def _names(path: Path, size: int, kind: str) -> list[str]:
     names = load_json(path)
     if not isinstance(names, list) or len(names) != size:
-        found = f"{len(names)} labels" if isinstance(names, list) else type(names).__name__
-        raise FileError(path, f"{found} for {size} {kind} rows", "give the labels the model was trained with")
+        got = f"{len(names)} labels" if isinstance(names, list) else type(names).__name__
+        raise FileError(path, f"{got} for {size} {kind} rows", "give the labels the model was trained with")
     return [str(name) for name in names]

@@ -85,7 +85,7 @@ def _scores(entities: Tensor, relations: Tensor, norm: int) -> Callable[[IntArra
     def scores(triples: IntArray) -> FloatArray:
         rows = [entities[ids].numpy().astype(np.float64) for ids in (triples[:, 0], triples[:, 2])]
         h, t = (row / np.maximum(np.sqrt((row**2).sum(axis=1, keepdims=True)), 1e-12) for row in rows)
-        found: FloatArray = -(np.abs(h + relations[triples[:, 1]].numpy() - t) ** norm).sum(axis=1)
-        return found
+        values: FloatArray = -(np.abs(h + relations[triples[:, 1]].numpy() - t) ** norm).sum(axis=1)
+        return values
 
     return scores

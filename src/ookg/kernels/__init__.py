@@ -1,1 +1,1 @@
-"""The hot loops: a plain PyTorch reference that specifies them, and fast ones that are tested against it."""
+"""The hot loops, compiled for CPU and GPU; each is tested against a plain PyTorch reference where it is used."""

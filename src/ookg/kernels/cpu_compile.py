@@ -20,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Sums may be taken in any order (that makes them vectors); NaN and infinity keep their meaning. Only for functions that
 # store nothing: a loop that stores is compiled twice, and where the arrays lie in memory decides which version runs.
-# With such a licence the two would round differently.
+# With this freedom the two would round differently.
 SUMS = {"reassoc", "contract", "nsz"}
 
 LINE = 64  # bytes of a cache line
@@ -112,7 +112,7 @@ def _next_task(typing_context: Any, board: Any, phase: Any) -> Any:
 
 
 def _task_done(typing_context: Any, board: Any, phase: Any) -> Any:
-    """Say that a task is done: who sees that sees all that it wrote."""
+    """Say that a task is done: whoever sees that also sees all that it wrote."""
     del typing_context, phase
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -139,7 +139,7 @@ next_task: Callable[[Any, int], int] = intrinsic(_next_task)
 task_done: Callable[[Any, int], None] = intrinsic(_task_done)
 is_done: Callable[[Any, int], bool] = intrinsic(_is_done)
 
-LOOKS = 200  # at a board before another thread is let in
+LOOKS = 200  # how often to look at a board before another thread is let in
 
 _yield: Callable[[], int]
 if llvm.address_of_symbol("sched_yield"):
@@ -153,7 +153,7 @@ else:  # a system without that call: waiting goes on
 
 @compiled()
 def wait_for_tasks(board: Array, phase: int) -> None:
-    """Wait until all tasks of a phase are done: those that are not have been taken, and take part of a millisecond."""
+    """Wait until all tasks of a phase are done: the rest have been taken, and need a fraction of a millisecond."""
     looks = 0
     while not is_done(board, phase):
         looks += 1
@@ -177,7 +177,7 @@ def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:
         lines = builder.udiv(builder.add(width, ir.Constant(index, LINE - 1)), ir.Constant(index, LINE))
         with cgutils.for_range(builder, lines) as loop:
             builder.call(prefetch, [builder.gep(start, [builder.mul(loop.index, ir.Constant(index, LINE))]), *options])
-        # A row that does not start with a line may end in one more.
+        # A row that does not start at a cache line may end in one more.
         builder.call(prefetch, [builder.gep(start, [builder.sub(width, ir.Constant(index, 1))]), *options])
         return context.get_dummy_value()
 

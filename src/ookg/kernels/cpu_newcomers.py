@@ -11,7 +11,7 @@ from ookg.kernels.threads import run_tasks
 from ookg.models.geometry import Geometry, Move, kernel_of
 from ookg.types import Array
 
-GROUPS = 256  # groups a task
+GROUPS = 256  # groups per task
 AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on
 
 
@@ -36,7 +36,7 @@ def weighted_candidates(
             turns = np.ascontiguousarray(relations)[None]
         case Move.ROTATION:
             turns = np.stack([np.cos(relations), np.sin(relations)])
-    found = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
+    sums = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
     offsets = _starts(place, num_groups)
     run_tasks(
         _sum_groups,
@@ -48,22 +48,22 @@ def weighted_candidates(
         rows,
         weights,
         offsets,
-        found,
+        sums,
     )
-    return found
+    return sums
 
 
 @compiled()
 def _starts(place: Array, num_groups: int) -> Array:
     """(num_groups + 1,) where each group starts in ascending group numbers."""
-    found = np.empty(num_groups + 1, dtype=np.int64)
+    starts = np.empty(num_groups + 1, dtype=np.int64)
     number = 0
     for group in range(num_groups):
-        found[group] = number
+        starts[group] = number
         while number < len(place) and place[number] == group:
             number += 1
-    found[num_groups] = number
-    return found
+    starts[num_groups] = number
+    return starts
 
 
 @compiled(leaf=True)
@@ -115,13 +115,13 @@ def _sum_groups(
     rows: Array,
     weights: Array,
     offsets: Array,
-    found: Array,
+    sums: Array,
 ) -> None:
     """support: neighbor, relation and is_head by row; offsets: (groups + 1,) where each group's rows start"""
     task = next_task(board, 0)
     while task >= 0:
-        for group in range(task * GROUPS, min(len(found), (task + 1) * GROUPS)):
-            _sum_group(entities, turns, support, rows, weights, offsets[group], offsets[group + 1], found[group])
+        for group in range(task * GROUPS, min(len(sums), (task + 1) * GROUPS)):
+            _sum_group(entities, turns, support, rows, weights, offsets[group], offsets[group + 1], sums[group])
         task_done(board, 0)
         task = next_task(board, 0)
     wait_for_tasks(board, 0)

@@ -21,8 +21,8 @@ from ookg.models.geometry import Geometry, kernel_of
 from ookg.types import Array
 
 TILE = 64  # queries that share a pass over the entities; their points fit the second-level cache
-BLOCK = 1024  # entities a task, where there are too few tiles to keep all cores busy
-CHUNK = 128  # coordinates between two looks whether a gap is already too large
+BLOCK = 1024  # entities per task, where there are too few tiles to keep all cores busy
+CHUNK = 128  # coordinates between two checks whether a gap is already too large
 
 
 def rank_counts(

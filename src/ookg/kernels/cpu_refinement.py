@@ -139,36 +139,36 @@ def _draw_negatives(
 
 
 @compiled(leaf=True)
-def _turn(vector: Array, turns: Array, relation: int, forward: bool, found: Array) -> None:
+def _turn(vector: Array, turns: Array, relation: int, forward: bool, moved: Array) -> None:
     """The vector moved by the relation, or back."""
     sign = np.float32(1 if forward else -1)
     if turns.shape[0] == 1:
         translation = turns[0, relation]
-        for k in range(len(found)):
-            found[k] = vector[k] + sign * translation[k]
+        for k in range(len(moved)):
+            moved[k] = vector[k] + sign * translation[k]
     else:
-        _rotate(vector, turns, relation, sign, found)
+        _rotate(vector, turns, relation, sign, moved)
 
 
 @compiled(leaf=True)
-def _turn_gradient(vector: Array, turns: Array, relation: int, forward: bool, found: Array) -> None:
+def _turn_gradient(vector: Array, turns: Array, relation: int, forward: bool, gradient: Array) -> None:
     """From the gradient at the moved vector to that at the vector itself: a rotation turns it back."""
     if turns.shape[0] == 1:
-        for k in range(len(found)):
-            found[k] = vector[k]
+        for k in range(len(gradient)):
+            gradient[k] = vector[k]
     else:
-        _rotate(vector, turns, relation, np.float32(-1 if forward else 1), found)
+        _rotate(vector, turns, relation, np.float32(-1 if forward else 1), gradient)
 
 
 @compiled(leaf=True)
-def _rotate(vector: Array, turns: Array, relation: int, sign: Any, found: Array) -> None:
+def _rotate(vector: Array, turns: Array, relation: int, sign: Any, turned: Array) -> None:
     cosine, sine = turns[0, relation], turns[1, relation]
     dim = len(cosine)
-    other_vector, other_found = vector[dim:], found[dim:]
+    other_vector, other_turned = vector[dim:], turned[dim:]
     for k in range(dim):
         real, imaginary, s = vector[k], other_vector[k], sign * sine[k]
-        found[k] = real * cosine[k] - imaginary * s
-        other_found[k] = real * s + imaginary * cosine[k]
+        turned[k] = real * cosine[k] - imaginary * s
+        other_turned[k] = real * s + imaginary * cosine[k]
 
 
 @compiled(leaf=True)
@@ -257,7 +257,7 @@ def update_vectors(
 ) -> None:
     """Adam in place for each newcomer, whose gradient is the sum of its rows and the pull to its start.
 
-    Not in parallel: the negatives take all the time, and to wake the other threads takes longer than a small update.
+    Not in parallel: the negatives take all the time, and waking the other threads takes longer than a small update.
 
     tables: vectors, start, and Adam's mean and square, each (newcomers, entity_width)
     factors: 2λ, rate / (1 - β₁ᵗ), 1 / (1 - β₂ᵗ); unit_norm: vectors are scaled to length 1 in this norm, 0 for any

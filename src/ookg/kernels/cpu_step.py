@@ -2,7 +2,7 @@
 
 A step compares each row's point (where the answer should be) with the row's negatives and its answer. These pairs are
 sorted by entity: an entity's vector stays in the first-level cache while the points, a table far smaller than that of
-the entities, are passed by; and its gradient is summed up in one place, so that nothing races. No (batch, negatives,
+the entities, pass by; and its gradient is summed up in one place, so that nothing races. No (batch, negatives,
 dim) numbers are ever stored.
 
 The result depends neither on the number of threads nor on where the arrays lie: work is cut by the shapes alone, each

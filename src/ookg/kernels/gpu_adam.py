@@ -1,6 +1,6 @@
 # Triton's kernels are not Python functions: their arguments have no Python types.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
-"""Adam on a GPU, one kernel a table: a library's fused one works on chunks too large for a few tables to fill a GPU."""
+"""Adam on a GPU, one kernel per table: in chunks as large as a library's, a few tables would not fill a GPU."""
 
 from __future__ import annotations
 

@@ -95,14 +95,14 @@ def rank_counts(
     dim = geometry.dim if gap == SUM_OF_MODULI.value else geometry.entity_width
 
     def pair_distances(query: Tensor, entity: Tensor) -> Tensor:
-        found = torch.empty(len(query), device=device)
+        distances = torch.empty(len(query), device=device)
         if len(query):
             grid = (triton.cdiv(len(query), PAIRS),)
             _pair[grid](
-                turned, table, query, entity, found, len(query), size, embedding.num_entities,
+                turned, table, query, entity, distances, len(query), size, embedding.num_entities,
                 DIM=dim, GAP=gap, P=PAIRS,
             )  # fmt: skip
-        return found
+        return distances
 
     asked = torch.from_numpy(answers).to(device)
     own = pair_distances(torch.arange(size, device=device), asked)

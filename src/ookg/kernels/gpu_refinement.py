@@ -42,7 +42,7 @@ def draw(
     stream, num_entities,
     COUNT: tl.constexpr, BLOCK: tl.constexpr, SEARCH: tl.constexpr,
 ):  # fmt: skip
-    """One row a program: its triple, and the ids of its negatives; num_entities for one that is a true answer."""
+    """One row per program: its triple, and the ids of its negatives; num_entities for one that is a true answer."""
     row = tl.program_id(0).to(tl.int64)
     step = tl.load(step_ptr)
     newcomer = tl.load(owners_ptr + row)
@@ -111,7 +111,7 @@ def rows(
     DIM: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr, TILE: tl.constexpr,
     COMPLEX: tl.constexpr, GAP: tl.constexpr, SQUARED: tl.constexpr,
 ):  # fmt: skip
-    """One row a program: what it adds to its newcomer's gradient, to gradients (rows, width)."""
+    """One row per program: what it adds to its newcomer's gradient, to gradients (rows, width)."""
     row = tl.program_id(0).to(tl.int64)
     WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
     column = tl.arange(0, BLOCK)
@@ -188,9 +188,9 @@ def update(
     prior, lr, decay,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, UNIT_NORM: tl.constexpr,
 ):  # fmt: skip
-    """One newcomer a program: the sum of its rows, the pull to its start, Adam's step.
+    """One newcomer per program: the sum of its rows, the pull to its start, Adam's step.
 
-    decay: what the rate goes down by in a step, as a share of lr
+    decay: how much the rate goes down in a step, as a share of lr
     """
     newcomer = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)

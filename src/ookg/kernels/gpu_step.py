@@ -3,9 +3,9 @@
 What a step computes is specified by `ookg.training.reference_step`. How it is computed here:
 
 * `sample` draws the batch and its negatives, the same ones as the reference.
-* `rows` handles one true triple a program. Its negatives' vectors are read once: while they are in registers they give
-  their distances and, with a softmax that is rescaled as it grows, their part of the gradient at the triple's point.
-* The (triple, entity) pairs are sorted by entity. `entities` handles one entity a program: it sums up the gradient
+* `rows` handles one true triple per program. Its negatives' vectors are read once: while in registers they give their
+  distances and, with a softmax that is rescaled as it grows, their part of the gradient at the triple's point.
+* The (triple, entity) pairs are sorted by entity. `entities` handles one entity per program: it sums up the gradient
   from the points of all pairs of the entity, adds L2 and takes Adam's step. So no gradient table exists, nothing is
   added atomically, and the same seed gives the same bits.
 * `relations` does the same for relations.
@@ -85,7 +85,7 @@ def sample(
     stream, num_triples, num_entities, num_relations, batches, batch,
     CORRUPTS_HEAD: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr, SEARCH: tl.constexpr,
 ):  # fmt: skip
-    """One true triple a program: its anchor, relation, weight, and the ids of negatives, answer and anchor."""
+    """One true triple per program: its anchor, relation, weight, and the ids of negatives, answer and anchor."""
     i = tl.program_id(0).to(tl.int64)
     step = tl.load(step_ptr)
     place = (step // 2) % batches
@@ -134,7 +134,7 @@ def rows(
     DIM: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr, COUNT_BLOCK: tl.constexpr, BATCH_BLOCK: tl.constexpr,
     TILE: tl.constexpr, COMPLEX: tl.constexpr, GAP: tl.constexpr, CORRUPTS_HEAD: tl.constexpr,
 ):  # fmt: skip
-    """One true triple a program: its point, the loss, and the gradients at its anchor and relation.
+    """One true triple per program: its point, the loss, and the gradients at its anchor and relation.
 
     points: (2, batch, width): the points, then the gradients at the anchors
     coefficients: (batch, COUNT + 2): the derivative of the loss by each distance (divided by it where the gap is
@@ -287,7 +287,7 @@ def entities(
     DIM: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr,
     COMPLEX: tl.constexpr, GAP: tl.constexpr,
 ):  # fmt: skip
-    """One entity a program: its gradient, from the points of the triples it stands in, and Adam's step."""
+    """One entity per program: its gradient, from the points of the triples it stands in, and Adam's step."""
     entity = tl.program_id(0).to(tl.int64)
     WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
     column = tl.arange(0, BLOCK)
@@ -340,7 +340,7 @@ def relations(
     table_ptr, mean_ptr, square_ptr, gradients_ptr, order_ptr, bounds_ptr, updates_ptr, rate_ptr, l2,
     DIM: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Some columns of one relation a program: the sum of its triples' gradients, and Adam's step."""
+    """Some columns of one relation per program: the sum of its triples' gradients, and Adam's step."""
     relation = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < DIM
@@ -363,8 +363,8 @@ def relations(
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """How the kernels are cut: vectors held at once and warps a program."""
+class KernelShape:
+    """How the kernels are cut: vectors held at once, and warps per program."""
 
     row_tile: int
     row_warps: int
@@ -372,8 +372,8 @@ class Tuning:
     entity_warps: int
 
     @classmethod
-    def measured(cls, geometry: Geometry) -> Tuning:
-        """The fastest cut found on an H200 (`benchmarks/gpu.py --tune`) at dimension 300 and 1000."""
+    def measured(cls, geometry: Geometry) -> KernelShape:
+        """The fastest cut on an H200 (`benchmarks/gpu.py --tune`) at dimension 300 and 1000."""
         large = geometry.dim > 512
         if is_complex(geometry):
             return cls(4, 2, 1, 2) if large else cls(4, 1, 1, 1)

@@ -13,8 +13,8 @@ from torch import Tensor
 GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 MASK = (1 << 64) - 1
-# A negative that happens to be a true triple is drawn again, so many times at most. One that is still true then (almost
-# every entity is a right answer) is left out of the loss.
+# A negative that happens to be a true triple is drawn again, at most this many times. One that is still true then
+# (almost every entity is a right answer) is left out of the loss.
 ATTEMPTS = 16
 
 

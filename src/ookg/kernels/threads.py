@@ -5,7 +5,7 @@ hundredfold; a forked child dies or hangs at its first parallel loop; and Numba'
 threads call at once. Here a kernel's work is cut into tasks, always in the same way. The calling thread takes one task
 after the other, and helpers that wake up in time take some of them off its hands. Nobody waits for a helper that has
 not begun, each task has one owner, and so the result depends neither on the number of threads nor on who came when.
-Waiting for the last tasks of a phase is done awake, since that takes part of a millisecond, but lets others run.
+Waiting for the last tasks of a phase is done awake, as it takes a fraction of a millisecond, but lets others run.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import torch
 
 # The first of these that is set says how many threads to use; without one, it is as many as the process has cores.
 VARIABLES = ("OOKG_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
-# A helper needs some 50 µs to wake up: so many numbers are passed over in that time, and fewer are not worth it.
+# A helper needs some 50 µs to wake up: in that time this many numbers are passed over, and fewer are not worth it.
 NUMBERS_A_THREAD = 1 << 17
 
 
 def _threads_at_first() -> int:
     for name in VARIABLES:
-        value = os.environ.get(name, "").split(",")[0].strip()  # OpenMP's may be a list, one number a level
+        value = os.environ.get(name, "").split(",")[0].strip()  # OpenMP's may be a list, one number per level
         if value.isascii() and value.isdigit() and int(value) > 0:
             return int(value)
     affinity = getattr(os, "sched_getaffinity", None)
@@ -57,7 +57,7 @@ class _Helpers:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
 
     def offer(self, job: _Job, helpers: int) -> None:
-        """Ask so many helpers to take part."""
+        """Ask this many helpers to take part."""
         if len(self._threads) < helpers:
             with self._lock:
                 while len(self._threads) < helpers:
@@ -97,7 +97,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(number: int) -> None:
-    """Use so many threads from now on, in all calls of this process. It changes speed, never a result."""
+    """Use this many threads from now on, in all calls of this process. It changes speed, never a result."""
     if number < 1:
         raise ValueError(f"{number} threads; it must be 1 or more")
     _State.threads = number

@@ -38,7 +38,7 @@ from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import Protocol
-from ookg.scoring.ranking import Ties
+from ookg.scoring.ranking import TieRule
 from ookg.scoring.thresholds import Thresholds
 from ookg.simulation.audit import Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice
@@ -70,7 +70,7 @@ class Model:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
-        # How new entities are treated if nothing else is said; stored values that cannot be used are refused here.
+        # How new entities are treated by default; stored values that cannot be used are refused here.
         self.defaults = NewcomerDefaults.of(checkpoint)
 
     @classmethod
@@ -112,7 +112,7 @@ class Model:
         combine: bool | RankingWeights | None = None,
         new_relations: bool = False,
         protocol: Protocol = "paper",
-        ties: Ties = "mean",
+        ties: TieRule = "mean",
         progress: bool = False,
     ) -> LinkPredictionResult | TripletClassificationResult:
         """How good this model is on a data set, or on its name or folder; `ookg.evaluate` describes the options."""
@@ -241,7 +241,7 @@ class Model:
         return self.defaults.ranking_weights(combine, refined)
 
     def combines(self, refine: bool | RefineSettings) -> bool:
-        """Whether answers are ranked by all evidence if nothing else is said (see `NewcomerDefaults.combines`)."""
+        """Whether answers are ranked by all evidence by default (see `NewcomerDefaults.combines`)."""
         return self.defaults.combines(refine, lambda: self.known_evidence.redundancy)
 
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
@@ -266,7 +266,8 @@ class Model:
 
         weights: `Uniform()`, `Degree()` or `Correlation()`; by default correlation if a query relation is given, as
             those weights depend on it, else degree
-        refine: fit the vectors to their triples from there on; known vectors do not move. `report` tells the steps.
+        refine: fit the vectors to their triples from there on; known vectors do not move
+        report: called with the number of steps done
         """
         weights = weights_of_vectors(self, weights, query_relation, refined=bool(refine))
         given = self.refined(self.given(triples, weights, limit, new_relations=True), refine, report)
@@ -314,7 +315,7 @@ class Model:
         refine: bool | RefineSettings = False,
         judge: bool | JudgeSettings | FittedJudge = False,
     ) -> Classification:
-        """True or false for each claim: its score against its relation's threshold, found on labelled `valid` triples.
+        """True or false for each claim: its score against its relation's threshold, fitted to labelled `valid` triples.
 
         Weights are degree weights by default. A claim whose ends or relation have no vector gets no verdict.
         refine: fit the new vectors to their triples first
@@ -333,7 +334,7 @@ class Model:
         return given.refined_by(self.refinement(refine), report)
 
     def thresholds(self, valid: Triples, given: Given) -> Thresholds:
-        """Thresholds that tell the labelled triples of `valid` apart best."""
+        """The thresholds that best separate the true from the false triples of `valid`."""
         if valid.truth is None:
             raise InputError(f"{valid.source}: no label column; thresholds need triples labelled 1 and 0")
         ids = valid.encoded(given.entities, given.relations)

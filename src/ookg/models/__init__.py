@@ -39,8 +39,8 @@ class Registered:
     @property
     def geometry(self) -> type[Geometry]:
         """The class."""
-        found: type[Geometry] = getattr(import_module(self.module), self.class_name)
-        return found
+        geometry: type[Geometry] = getattr(import_module(self.module), self.class_name)
+        return geometry
 
 
 _REGISTERED = {
@@ -71,7 +71,7 @@ GEOMETRIES: Mapping[str, type[Geometry]] = _Geometries()
 
 
 def own_settings(name: str) -> tuple[str, ...]:
-    """The training settings that this model has and not every one."""
+    """The training settings that this model has and others lack."""
     return _REGISTERED[name].settings
 
 

@@ -63,8 +63,8 @@ class Determinacy:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures and what follows from them."""
-        found = asdict(self) | {"moved": dict(zip(map(str, STEPS), self.moved, strict=True))}
-        return found | {"exists": self.exists, "at_most_one": self.at_most_one, "solutions": self.solutions}
+        figures = asdict(self) | {"moved": dict(zip(map(str, STEPS), self.moved, strict=True))}
+        return figures | {"exists": self.exists, "at_most_one": self.at_most_one, "solutions": self.solutions}
 
 
 def determinacy(geometry: Geometry, relation: Tensor, tail: Tensor) -> Determinacy:
@@ -93,7 +93,7 @@ def determinacy(geometry: Geometry, relation: Tensor, tail: Tensor) -> Determina
 def _system(geometry: Geometry, relation: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
     """A, (equations, unknowns), and v, (equations,): the map h -> solve_tail(h, r) is linear but for a constant.
 
-    A model of which that is not true is refused.
+    A model for which that is not true is refused.
     """
     constant = geometry.solve_tail(torch.zeros_like(tail), relation)
     columns = geometry.solve_tail(torch.eye(len(tail), dtype=tail.dtype), relation) - constant  # (unknowns, equations)

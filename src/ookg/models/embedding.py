@@ -56,8 +56,8 @@ class Embedding:
         pairs = np.random.default_rng(self.num_entities).integers(0, self.num_entities, (2, PAIRS))
         pairs = pairs[:, pairs[0] != pairs[1]]
         one, other = (self.entities[torch.from_numpy(ids).to(self.device)] for ids in pairs)
-        found = float(self.plain_gaps(one, other).mean()) if pairs.size else 0.0
-        return found if found > 0 else 1.0
+        mean = float(self.plain_gaps(one, other).mean()) if pairs.size else 0.0
+        return mean if mean > 0 else 1.0
 
     def plain_gaps(self, one: Tensor, other: Tensor) -> FloatArray:
         """(rows,) gaps of entity vectors as they are stored, whatever a relation would see of them."""

@@ -1,4 +1,4 @@
-"""What a model must say of itself, and what it may declare beside.
+"""What a model must say about itself, and what it may declare besides.
 
 A model moves the head by the relation and measures the gap to the tail. The contract, for all h, r, t:
 
@@ -129,7 +129,7 @@ class Geometry(ABC):
 
     @property
     def projects(self) -> bool:
-        """Whether relations see entities otherwise than they are: then one triple does not determine its new end."""
+        """Whether relations see entities differently: then one triple does not determine its new end."""
         return type(self).project is not Geometry.project
 
     @property

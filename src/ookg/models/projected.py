@@ -104,10 +104,10 @@ class Projected(Geometry):
 class NormalEquations(Protocol):
     """(N + λI)⁻¹ of newcomers, where N = Σ ω AᵀA over each one's relations and Σ ω = 1.
 
-    numbers_a_row: how many numbers each newcomer's relation takes
+    numbers_per_row: how many numbers each newcomer's relation takes
     """
 
-    numbers_a_row: int
+    numbers_per_row: int
 
     def solve(self, right: Tensor, group: Tensor, number: Tensor, weight: Tensor) -> Tensor:
         """right: (newcomers, dim); group, number, weight: (pairs,) the newcomer, relation and Σ ω of each pair."""
@@ -121,12 +121,12 @@ class Matrices:
 
     def __init__(self, matrix: Tensor, ridge: float) -> None:
         self.ridge, self.grams = ridge, matrix.mT @ matrix  # (relations, dim, dim)
-        self.numbers_a_row = matrix.shape[-1] ** 2
+        self.numbers_per_row = matrix.shape[-1] ** 2
 
     def solve(self, right: Tensor, group: Tensor, number: Tensor, weight: Tensor) -> Tensor:
         """right: (newcomers, dim); group, number, weight: (pairs,) the newcomer, relation and Σ ω of each pair."""
         size, dim = right.shape
         normal = (self.ridge * torch.eye(dim, dtype=right.dtype, device=right.device)).repeat(size, 1, 1)
         normal.index_add_(0, group, weight[:, None, None] * self.grams[number])
-        found: Tensor = torch.linalg.solve(normal, right)
-        return found
+        vectors: Tensor = torch.linalg.solve(normal, right)
+        return vectors

@@ -43,8 +43,8 @@ class RotatE(Geometry):
         """‖x - y‖ₚ over complex moduli, (..., 2·dim) and (..., 2·dim) -> (...)."""
         difference = x - y
         if self.norm == 2:
-            found: Tensor = torch.linalg.vector_norm(difference, dim=-1)
-            return found
+            gap: Tensor = torch.linalg.vector_norm(difference, dim=-1)
+            return gap
         real, imaginary = difference.chunk(2, dim=-1)
         # A complex number's modulus has the subgradient 0 at 0, where a square root would give NaN.
         return torch.complex(real.contiguous(), imaginary.contiguous()).abs().sum(dim=-1)

@@ -17,7 +17,7 @@ class TransE(Geometry):
 
     Two things that only models trained elsewhere have:
     squared: D is the square of that, which changes scores and never ranks
-    unit_norm: entity vectors have length 1 in this norm (1 or 2), and that of a new entity is scaled to it; 0 for any
+    unit_norm: entity vectors have length 1 in this norm (1 or 2), and new ones are scaled to it; 0 for any length
     """
 
     squared: bool = False
@@ -44,14 +44,14 @@ class TransE(Geometry):
 
     def gap(self, x: Tensor, y: Tensor) -> Tensor:
         """‖x - y‖ₚ of entity vectors (its square if `squared`), (..., dim) and (..., dim) -> (...)."""
-        found: Tensor = torch.linalg.vector_norm(x - y, ord=self.norm, dim=-1)
-        return found.square() if self.squared else found
+        gap: Tensor = torch.linalg.vector_norm(x - y, ord=self.norm, dim=-1)
+        return gap.square() if self.squared else gap
 
     def gap_to_all(self, points: Tensor, table: Tensor) -> Tensor:
         """The gaps from each point to each row of a table, (points, dim) and (rows, dim) -> (points, rows)."""
         # By differences, not by the product formula: equal vectors must have gap 0, and ties must stay ties.
-        found = torch.cdist(points, table, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
-        return found.square() if self.squared else found
+        gaps = torch.cdist(points, table, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
+        return gaps.square() if self.squared else gaps
 
     def constrained(self, entities: Tensor) -> Tensor:
         """Entity vectors as the model wants them: of length 1 where `unit_norm` is set."""

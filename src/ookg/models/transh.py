@@ -67,11 +67,11 @@ class Planes:
 
     def __init__(self, geometry: TransH, relations: Tensor) -> None:
         self.ridge, self.normals = geometry.ridge, geometry.normal(relations)
-        self.numbers_a_row = geometry.dim
+        self.numbers_per_row = geometry.dim
 
     def solve(self, right: Tensor, group: Tensor, number: Tensor, weight: Tensor) -> Tensor:
         """right: (newcomers, dim); group, number, weight: (pairs,) the newcomer, relation and Σ ω of each pair."""
-        found = torch.empty_like(right)
+        vectors = torch.empty_like(right)
         counts = torch.bincount(group, minlength=len(right))
         position = torch.arange(len(group), device=group.device) - (torch.cumsum(counts, 0) - counts)[group]
         roots = weight.sqrt()[:, None] * self.normals[number]  # (pairs, dim)
@@ -87,5 +87,5 @@ class Planes:
             own = right[members, :, None]  # (members, dim, 1)
             inner = (1 + self.ridge) * torch.eye(1 << exponent, dtype=right.dtype, device=right.device)
             solved = torch.linalg.solve(inner - block @ block.mT, block @ own)
-            found[members] = ((own + block.mT @ solved) / (1 + self.ridge))[..., 0]
-        return found
+            vectors[members] = ((own + block.mT @ solved) / (1 + self.ridge))[..., 0]
+        return vectors

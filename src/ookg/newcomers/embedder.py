@@ -18,7 +18,7 @@ from ookg.newcomers.estimator import candidates
 from ookg.newcomers.least_squares import least_squares
 from ookg.newcomers.reducer import Uniform, Weights, normalised
 from ookg.newcomers.refinement import RefineSettings, refine
-from ookg.newcomers.relations import Pairs, fitted_relation_vectors
+from ookg.newcomers.relations import RelationPairs, fitted_relation_vectors
 from ookg.newcomers.support import Support, Unused, find_support
 from ookg.newcomers.together import Anchors, Ties, Together, positive, solve_together
 from ookg.system.progress import Reporter
@@ -60,18 +60,18 @@ class Newcomers:
         """Whether each entity, known or new, has a vector."""
         newcomer = entities - self.embedding.num_entities
         made = np.append(self.representable, False)[np.clip(newcomer, 0, len(self.representable))]
-        found: BoolArray = (newcomer < 0) | made
-        return found
+        has_vector: BoolArray = (newcomer < 0) | made
+        return has_vector
 
     def has_relation(self, relations: IntArray) -> BoolArray:
         """Whether each relation, trained or new, has a vector."""
         made = ~torch.isnan(self.embedding.relations[:, 0]).cpu().numpy()
         inside = (relations >= 0) & (relations < len(made))
-        found: BoolArray = inside & np.append(made, False)[np.where(inside, relations, len(made))]
-        return found
+        has_vector: BoolArray = inside & np.append(made, False)[np.where(inside, relations, len(made))]
+        return has_vector
 
     def with_room_for(self, num_newcomers: int) -> Newcomers:
-        """The same with so many newcomers; those beyond the given triples' ones have no neighbour."""
+        """The same with this many newcomers; those that the given triples do not have get no neighbour."""
         missing = max(0, num_newcomers - self.support.num_newcomers)
         refined = self.refined
         if refined is not None and missing:
@@ -97,7 +97,7 @@ class Newcomers:
         refined = refine(ties.embedding, ties.support, vectors, settings, report)
         is_fitted = ties.support.counts > 0
 
-        def fit(pairs: Pairs, closed_form: Tensor) -> Tensor:
+        def fit(pairs: RelationPairs, closed_form: Tensor) -> Tensor:
             return fitted_relation_vectors(pairs, closed_form, settings)
 
         place = np.flatnonzero(is_fitted[ties.members])
@@ -118,33 +118,33 @@ class Newcomers:
         rows, place = self.support.rows_of(newcomers)
         weights = self.row_weights(newcomers, queries)
         reduce = _fastest_reduction(self.embedding)
-        found = reduce(self.embedding, self.support, rows, place, weights, len(newcomers))
+        vectors = reduce(self.embedding, self.support, rows, place, weights, len(newcomers))
         if self.together is not None:
-            self._add_peers(found, newcomers, queries)
-        found = self.embedding.geometry.constrained(found)
+            self._add_peers(vectors, newcomers, queries)
+        vectors = self.embedding.geometry.constrained(vectors)
         made = self.counts[newcomers] > 0
         if not made.all():
-            found[torch.from_numpy(~made).to(found.device)] = torch.nan
-        return found
+            vectors[torch.from_numpy(~made).to(vectors.device)] = torch.nan
+        return vectors
 
-    def _add_peers(self, found: Tensor, newcomers: IntArray, queries: IntArray | None) -> None:
-        """Complete the sums over known neighbours, in place, by what newcomers say about newcomers."""
+    def _add_peers(self, sums: Tensor, newcomers: IntArray, queries: IntArray | None) -> None:
+        """Add to the sums over known neighbours, in place, what newcomers say about newcomers."""
         together = self.together
         if together is None:
             return
         tied = np.flatnonzero(together.peers.counts[newcomers] > 0)
         if not len(tied):
             return
-        place = torch.from_numpy(tied).to(found.device)
+        place = torch.from_numpy(tied).to(sums.device)
         if not self.weights.needs_query:
             # The mean over all candidates is what the system was solved for.
             member = np.searchsorted(together.ties.members, newcomers[tied])
-            found[place] = together.vectors[torch.from_numpy(member).to(found.device)]
+            sums[place] = together.vectors[torch.from_numpy(member).to(sums.device)]
             return
         rows, group = together.peers.rows_of(newcomers[tied])
         weights = self.peer_weights(newcomers[tied], None if queries is None else queries[tied])
         table = together.peer_embedding
-        found[place] += _fastest_reduction(table)(table, together.peers, rows, group, weights, len(tied))
+        sums[place] += _fastest_reduction(table)(table, together.peers, rows, group, weights, len(tied))
 
     def entity_vectors(self, entities: IntArray, relations: IntArray) -> Tensor:
         """The vectors of known and new entities as they are seen by queries over `relations`, (entities, entity_width).
@@ -153,22 +153,22 @@ class Newcomers:
         """
         table = self.embedding.entities
         is_new = entities >= len(table)
-        found = table[torch.from_numpy(np.where(is_new, 0, entities)).to(table.device)]
+        rows = table[torch.from_numpy(np.where(is_new, 0, entities)).to(table.device)]
         if not is_new.any():
-            return found
+            return rows
         newcomers = entities[is_new] - len(table)
         queries = relations[is_new] if self.weights.needs_query else np.zeros(len(newcomers), dtype=np.int64)
-        # A newcomer is often asked for many times with the same relation: solve each pair once.
+        # The same newcomer and relation are often asked for many times: solve each pair once.
         pairs, place = np.unique(np.stack([newcomers, queries], axis=1), axis=0, return_inverse=True)
         vectors = self.vectors(pairs[:, 0], pairs[:, 1] if self.weights.needs_query else None)
-        found[torch.from_numpy(is_new).to(found.device)] = vectors[torch.from_numpy(place.ravel()).to(found.device)]
-        return found
+        rows[torch.from_numpy(is_new).to(rows.device)] = vectors[torch.from_numpy(place.ravel()).to(rows.device)]
+        return rows
 
     def scores(self, triples: IntArray) -> FloatArray:
         """-D(h, r, t) of triples, (triples,); NaN where an end or the relation has no vector."""
         embedding, geometry = self.embedding, self.embedding.geometry
         size = max(1, CHUNK_NUMBERS // max(geometry.entity_width, geometry.relation_width))
-        found = np.full(len(triples), np.nan)
+        scores = np.full(len(triples), np.nan)
         highest = embedding.num_entities + self.support.num_newcomers
         possible = (triples >= 0).all(axis=1) & (triples[:, [0, 2]] < highest).all(axis=1)
         rows = np.flatnonzero(possible & (triples[:, 1] < embedding.num_relations))
@@ -179,8 +179,8 @@ class Newcomers:
                 embedding.relations[torch.from_numpy(relation.copy()).to(embedding.device)],
                 self.entity_vectors(tail, relation),
             )
-            found[chunk] = -distance.double().cpu().numpy()
-        return found
+            scores[chunk] = -distance.double().cpu().numpy()
+        return scores
 
     def row_weights(self, newcomers: IntArray, queries: IntArray | None = None) -> FloatArray:
         """The weights of the newcomers' candidates from known neighbours, in the order of `support.rows_of`.
@@ -208,8 +208,10 @@ class Newcomers:
             has_peers = peers.counts[newcomers] > 0
             weights = np.where(has_peers[place], positive(weights), weights)
             peer_weights = positive(peer_weights)
-        found = normalised(np.concatenate([weights, peer_weights]), np.concatenate([place, peer_place]), len(newcomers))
-        return found[: len(rows)], found[len(rows) :]
+        shares = normalised(
+            np.concatenate([weights, peer_weights]), np.concatenate([place, peer_place]), len(newcomers)
+        )
+        return shares[: len(rows)], shares[len(rows) :]
 
     @cached_property
     def _member_graph(self) -> GraphStatistics:
@@ -250,18 +252,18 @@ def reference_sums(
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,)
     """
     device, width = embedding.device, embedding.geometry.entity_width
-    found = torch.zeros(size, width, device=device, dtype=embedding.entities.dtype)
+    sums = torch.zeros(size, width, device=device, dtype=embedding.entities.dtype)
     step = max(1, CHUNK_NUMBERS // width)
     for start in range(0, len(rows), step):
         chunk = slice(start, start + step)
-        weighted = candidates(embedding, support, rows[chunk]) * torch.from_numpy(weights[chunk]).to(found)[:, None]
-        found.index_add_(0, torch.from_numpy(place[chunk]).to(device), weighted)
-    return found
+        weighted = candidates(embedding, support, rows[chunk]) * torch.from_numpy(weights[chunk]).to(sums)[:, None]
+        sums.index_add_(0, torch.from_numpy(place[chunk]).to(device), weighted)
+    return sums
 
 
 @dataclass(frozen=True)
 class NeighborLimit:
-    """At most so many neighbours an entity, chosen at random by a seed."""
+    """At most `most` neighbours per entity, chosen at random by a seed."""
 
     most: int
     seed: int = 0
@@ -281,7 +283,7 @@ def find_newcomers(
 ) -> Newcomers:
     """Prepare the new entities, and the new relations, of given triples.
 
-    graph: the statistics of the known triples; None for a model that came without them, where uniform weights work
+    graph: the statistics of the known triples; None for a model that came without them: then only uniform weights work
     known: (triples, 3) the training triples
     given: (triples, 3) entity ids from embedding.num_entities on are new ones; relation ids from
         embedding.num_relations on are new relations, which get vectors where the triples determine them, under models

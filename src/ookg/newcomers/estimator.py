@@ -17,7 +17,7 @@ def candidates(embedding: Embedding, support: Support, rows: IntArray) -> Tensor
     """The vector that fits each row's triple best, (rows, entity_width).
 
     New head: TransE t - r, RotatE t∘r⁻¹. New tail: TransE h + r, RotatE h∘r. Under TransH and TransR many vectors fit a
-    triple equally well; this is the one nearest to the known neighbour. Another model of which that is true is refused.
+    triple equally well; this is the one nearest to the known neighbour. Any other model like that is refused.
     """
     device, geometry = embedding.device, embedding.geometry
     neighbors = embedding.entities[torch.from_numpy(support.neighbor[rows]).to(device)]
@@ -32,7 +32,7 @@ def candidates(embedding: Embedding, support: Support, rows: IntArray) -> Tensor
         problem = f"under {type(geometry).__name__} a triple does not determine the vector of a new entity"
         raise InputError(f"{problem}, and the model does not say how to choose one; use a model that does")
     relations = embedding.relations[torch.from_numpy(support.relation[rows]).to(device)]
-    found = torch.empty_like(neighbors)
-    found[is_head] = geometry.solve_head(relations[is_head], neighbors[is_head])
-    found[~is_head] = geometry.solve_tail(neighbors[~is_head], relations[~is_head])
-    return found
+    vectors = torch.empty_like(neighbors)
+    vectors[is_head] = geometry.solve_head(relations[is_head], neighbors[is_head])
+    vectors[~is_head] = geometry.solve_tail(neighbors[~is_head], relations[~is_head])
+    return vectors

@@ -1,4 +1,4 @@
-"""Triples that are given about what is new to a model, all at once: for evaluation, judging and vectors in bulk."""
+"""Given triples, about what is new to a model, all at once: for evaluation, judging and vectors in bulk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ookg.system.progress import Reporter
 from ookg.types import IntArray
 
 
-class KnownGraph(Protocol):
+class TrainedGraph(Protocol):
     """Trained vectors, their labels and the training triples, such as a checkpoint has them."""
 
     @property
@@ -59,14 +59,14 @@ class Given:
     notes: list[str]
 
     def refined_by(self, settings: RefineSettings | None, report: Reporter | None = None) -> Given:
-        """The same with the new vectors fitted; settings None: as they are."""
+        """The same with the new vectors fitted; with settings None they stay as they are."""
         if settings is None:
             return self
         return replace(self, newcomers=self.newcomers.refined_by(settings, report))
 
 
 def find_given(
-    known: KnownGraph,
+    known: TrainedGraph,
     triples: TripleSource,
     weights: Weights,
     limit: NeighborLimit | None = None,
@@ -87,13 +87,13 @@ def find_given(
     if not new_relations and len(relations) > len(known.relations):
         used = ids.copy()
         used[ids[:, 1] >= len(known.relations), 1] = -1
-    found = find_newcomers(known.embedding, known.statistics, known.triples, used, weights, limit)
-    return Given(found, entities, relations, ids, _notes(triples, found, entities, relations))
+    newcomers = find_newcomers(known.embedding, known.statistics, known.triples, used, weights, limit)
+    return Given(newcomers, entities, relations, ids, _notes(triples, newcomers, entities, relations))
 
 
-def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
-    """What the given triples have that makes no vector, and relations that they give one, in words."""
-    unused, together = found.unused, found.together
+def _notes(triples: Triples, newcomers: Newcomers, entities: Vocabulary, relations: Vocabulary) -> list[str]:
+    """Which given triples make no vector, and which relations they give one, in words."""
+    unused, together = newcomers.unused, newcomers.together
     made = np.empty(0, dtype=np.int64) if together is None else np.flatnonzero(together.made)
     findings = Findings(
         list(triples.select(unused.untrained_relation)),
@@ -101,7 +101,7 @@ def _notes(triples: Triples, found: Newcomers, entities: Vocabulary, relations: 
         list(triples.select(unused.self_loops)),
         list(triples.select(unused.without_newcomer)),
         made_relations=relations.select(made + len(relations) - (0 if together is None else len(together.made))),
-        lacking=entities.select(np.flatnonzero(~found.representable) + found.embedding.num_entities),
+        lacking=entities.select(np.flatnonzero(~newcomers.representable) + newcomers.embedding.num_entities),
     )
     makes_relations = together is not None and together.ties.num_new_relations > 0
-    return [*triples.notes, *findings.in_words(found.embedding.geometry, makes_relations=makes_relations)]
+    return [*triples.notes, *findings.in_words(newcomers.embedding.geometry, makes_relations=makes_relations)]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ookg.kernels import gpu_refinement as compute
 from ookg.kernels import randomness
-from ookg.kernels.gpu_step import Tuning, gap_kind, is_complex
+from ookg.kernels.gpu_step import KernelShape, gap_kind, is_complex
 from ookg.models.embedding import Embedding
 from ookg.models.geometry import kernel_of
 
@@ -37,11 +37,11 @@ class TritonRefinement:
         problem: Problem,
         start: Tensor,
         settings: RefineSettings,
-        tuning: Tuning | None = None,
+        tuning: KernelShape | None = None,
     ) -> None:
         device = embedding.device
         self.geometry, self.settings = embedding.geometry, settings
-        self.tuning = tuning or Tuning.measured(embedding.geometry)
+        self.tuning = tuning or KernelShape.measured(embedding.geometry)
         self.entities, self.relations = embedding.entities.contiguous(), embedding.relations.contiguous()
         self.start, self.vectors = start.contiguous(), start.clone().contiguous()
         self.mean, self.square = torch.zeros_like(self.vectors), torch.zeros_like(self.vectors)
@@ -55,7 +55,9 @@ class TritonRefinement:
         self.relation, self.neighbor = (
             torch.from_numpy(array).to(device) for array in (problem.relation, problem.neighbor)
         )
-        self.sign = torch.from_numpy(problem.is_head).to(device).float() * 2 - 1  # the way the relation is gone
+        self.sign = (
+            torch.from_numpy(problem.is_head).to(device).float() * 2 - 1
+        )  # whether the relation is followed forwards (1) or back (-1)
         self.search = int((problem.last - problem.first).max()).bit_length()
         self.stream = randomness.signed(problem.stream)
         rows = len(problem.owners)

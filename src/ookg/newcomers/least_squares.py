@@ -1,4 +1,4 @@
-"""Vectors for new entities where relations project: one triple leaves some of the vector open, all together solve it.
+"""Vectors for new entities where relations project: one triple leaves part of the vector open, several determine it.
 
 Triple i says A e = A x ± r with its relation's A and r and its neighbour x (+ for a new tail, - for a new head). With
 the reducer's weights ω, which add up to 1,
@@ -41,28 +41,28 @@ def least_squares(
     geometry = embedding.geometry
     if not isinstance(geometry, Projected):
         raise TypeError(f"{geometry.name} has a closed form for each triple; its candidates need no least squares")
-    found = torch.zeros(size, geometry.dim, dtype=embedding.entities.dtype, device=embedding.device)
+    solved = torch.zeros(size, geometry.dim, dtype=embedding.entities.dtype, device=embedding.device)
     if not len(rows):
-        return found
+        return solved
     used, relation = np.unique(support.relation[rows], return_inverse=True)
     vectors = embedding.relations[torch.from_numpy(used).to(embedding.device)].double()
     solver = geometry.normal_equations(vectors)
     steps = geometry.displacement(vectors)
-    # A square has no negative weight; such a one comes from a neighbour that no training triple has.
+    # Least squares needs weights of 0 or more; a negative one comes from a neighbour that no training triple has.
     weights = normalised(np.maximum(weights, 0.0), place, size)
-    for groups, part in _chunks(place, size, max(1, CHUNK_NUMBERS // solver.numbers_a_row)):
+    for groups, part in _chunks(place, size, max(1, CHUNK_NUMBERS // solver.numbers_per_row)):
         inside = place[part] - groups.start
         sums = _sums(embedding, support, rows[part], inside * len(used) + relation[part], weights[part])
-        group, number = (torch.from_numpy(ids).to(found.device) for ids in np.divmod(sums.keys, len(used)))
-        prior = torch.zeros(groups.stop - groups.start, geometry.dim, dtype=torch.float64, device=found.device)
+        group, number = (torch.from_numpy(ids).to(solved.device) for ids in np.divmod(sums.keys, len(used)))
+        prior = torch.zeros(groups.stop - groups.start, geometry.dim, dtype=torch.float64, device=solved.device)
         prior.index_add_(0, group, sums.neighbors + sums.sign[:, None] * steps[number])
         # Σ ω Aᵀ(b - A e₀) = Σ Aᵀ(A Σ ω (x - e₀) ± ω r): how far e₀ is off, as the triples see it.
         apart = sums.neighbors - sums.weight[:, None] * prior[group]
         relations = vectors[number]
         off = geometry.project(apart, relations) + sums.sign[:, None] * geometry.translation(relations)
         slope = torch.zeros_like(prior).index_add_(0, group, geometry.project_back(off, relations))
-        found[groups] = (prior + solver.solve(slope, group, number, sums.weight)).to(found.dtype)
-    return found
+        solved[groups] = (prior + solver.solve(slope, group, number, sums.weight)).to(solved.dtype)
+    return solved
 
 
 @dataclass(frozen=True)

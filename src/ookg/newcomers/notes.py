@@ -1,4 +1,4 @@
-"""What given triples have that makes no vector, and what they make beside entities' vectors, in words."""
+"""Which given triples make no vector, and what they make besides vectors of entities, in words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Findings:
     lacking: Sequence[str] = ()
 
     def in_words(self, geometry: Geometry, *, makes_relations: bool) -> Iterator[str]:
-        """A line for each kind; makes_relations: whether new relations could have got a vector."""
+        """A line for each kind; makes_relations: whether new relations can get a vector."""
         between, relation = "between new entities that nothing ties to the known graph", "a trained vector"
         if not geometry.solves_together:
             between = f"between two new entities, which {type(geometry).__name__} is not solved for"

@@ -12,7 +12,7 @@ from ookg.graph.statistics import GraphStatistics
 from ookg.newcomers.support import Support
 from ookg.types import FloatArray, IntArray
 
-# A sum of weights that is this small against their sizes is what is left of a cancellation, no normaliser.
+# A sum of weights that is this small beside the weights is left over from cancellation: nothing is divided by it.
 SMALLEST_SUM = 1e-6
 
 
@@ -43,8 +43,8 @@ class Degree:
         """w = log(degree of the neighbour + smoothing); -∞ for log(0)."""
         del query
         with np.errstate(divide="ignore"):
-            found: FloatArray = np.log(graph.degree[support.neighbor[rows]] + self.smoothing)
-        return found
+            weights: FloatArray = np.log(graph.degree[support.neighbor[rows]] + self.smoothing)
+        return weights
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Correlation:
                 "correlation weights depend on the relation that is asked for: there is no single vector; "
                 "give a query relation, or choose uniform or degree weights"
             )
-        found: FloatArray = (graph.correlation(support.relation[rows], query) / 2) ** self.power
-        return found
+        weights: FloatArray = (graph.correlation(support.relation[rows], query) / 2) ** self.power
+        return weights
 
 
 Weights = Uniform | Degree | Correlation
@@ -90,5 +90,5 @@ def normalised(weights: FloatArray, group: IntArray, num_groups: int) -> FloatAr
         unfit = ~(np.isfinite(total) & (total > SMALLEST_SUM * size))
     members = np.bincount(group, minlength=num_groups)
     total[unfit] = members[unfit]
-    found: FloatArray = np.where(unfit[group], 1.0, weights) / total[group]
-    return found
+    shares: FloatArray = np.where(unfit[group], 1.0, weights) / total[group]
+    return shares

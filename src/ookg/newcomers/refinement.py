@@ -9,7 +9,7 @@ For a new entity e with the closed form e₀, over the triples i of a step's bat
     L = mean ½ [ -log σ(γ - Dᵢ) - Σⱼ pⱼ log σ(Dᵢⱼ - γ) ] + λ ‖e - e₀‖²         pⱼ = softmax(-α Dᵢⱼ), taken as constant
 
 Dᵢ is the gap from where the triple's known end should be, given e (`solve_tail` if e is the head, else `solve_head`),
-to where it is; Dᵢⱼ that to a known entity drawn at random. One that is a true answer by e's own triples is left out.
+to where it is; Dᵢⱼ is the gap to a known entity drawn at random. A true answer by e's own triples is left out.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ LARGEST = {
 class RefineSettings:
     """How to fit the vectors of new entities.
 
-    margin: γ, usually larger than the one of the training; temperature: α of the self-adversarial weights
+    margin: γ, usually larger than in training; temperature: α of the self-adversarial weights
     steps: gradient steps; lr: Adam's learning rate, going down linearly to 0 over the steps if `decay`
     negatives: known entities drawn for each triple and step
     batch: triples of one new entity in a step: all if it has no more, else the next ones in a shuffled order, which
         starts anew at its end
     prior: λ of the pull to the closed form, λ ‖e - e₀‖²; the square is summed over the coordinates
-    seconds: stop after the step in which so many seconds are over, None for no limit; the rate goes down by `steps` all
-        the same
+    seconds: stop after the step in which this many seconds are over, None for no limit; the rate still goes down by
+        `steps`
     """
 
     margin: float = 36.0
@@ -116,7 +116,7 @@ class RefineSettings:
 
 # The defaults' share of the model's own scale, as a simulation in FB15k's training triples found them.
 MARGIN_SHARE, RATE_SHARE = 1.5, 0.4
-# Without a training margin: the typical gap between known entities is about so many margins.
+# Without a training margin: the typical gap between known entities is about this many margins.
 GAPS_A_MARGIN, SAMPLED_PAIRS = 1.35, 1024
 
 
@@ -156,7 +156,7 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Problem:
-    """The triples that new entities are fitted to; each of them has one at least.
+    """The triples that new entities are fitted to; each entity has at least one.
 
     A newcomer's triples are ordered, and its random draws named, by hashes of the triples and the seed: by what is said
     about it, not by its number or its place in a file.
@@ -220,8 +220,8 @@ class Problem:
         """(slots,) the triple in each row of a step's batch: the next ones in the newcomer's order, around its end."""
         owners = self.owners
         turn = np.arange(len(owners)) - self.slots[owners] + step * np.diff(self.slots)[owners]
-        found: IntArray = self.offsets[owners] + turn % np.diff(self.offsets)[owners]
-        return found
+        triples: IntArray = self.offsets[owners] + turn % np.diff(self.offsets)[owners]
+        return triples
 
 
 class Refinement(Protocol):
@@ -270,9 +270,9 @@ class ReferenceRefinement:
         bounds = slice(problem.slots[first], problem.slots[first + len(vectors)])
         owners = torch.from_numpy(problem.owners[bounds] - first).to(device)
         triples = torch.from_numpy(problem.triples(step)[bounds]).to(device)
-        found = self.triple_losses(step, self.points(vectors[owners], triples), triples, bounds)
+        losses = self.triple_losses(step, self.points(vectors[owners], triples), triples, bounds)
         counts = torch.bincount(owners, minlength=len(vectors))
-        total = found.new_zeros(len(vectors)).index_add(0, owners, found) / counts
+        total = losses.new_zeros(len(vectors)).index_add(0, owners, losses) / counts
         pull = (vectors - self.start[first : first + len(vectors)]).square().sum(dim=1)
         return total + self.settings.prior * pull
 
@@ -315,12 +315,12 @@ class ReferenceRefinement:
         """Ranges of newcomers whose negatives' vectors fit into CHUNK_NUMBERS, or single ones."""
         slots = self.problem.slots
         room = max(1, CHUNK_NUMBERS // (self.settings.negatives * self.vectors.shape[1]))
-        found, first = [], 0
+        ranges, first = [], 0
         while first < len(slots) - 1:
             last = max(first + 1, int(np.searchsorted(slots, slots[first] + room, side="right")) - 1)
-            found.append((first, last))
+            ranges.append((first, last))
             first = last
-        return found
+        return ranges
 
 
 def refine(
@@ -335,10 +335,10 @@ def refine(
 
     start: (newcomers, entity_width) the closed form; a row that is not finite, or whose newcomer has no triple, comes
         back as it is
-    report: is told after each step how many of `settings.steps` are done
+    report: called after each step with the number of `settings.steps` that are done
     newcomers: (newcomers,) their numbers in the support, those of `start`'s rows; all of the support if not given
 
-    The tables of the embedding are read alone. A vector follows from the known vectors, the newcomer's own triples,
+    The tables of the embedding are only read. A vector follows from the known vectors, the newcomer's own triples,
     its start and the settings: neither its number nor other newcomers matter. The same seed on the same device gives
     the same bits (unless `seconds` ends it).
     """
@@ -346,27 +346,27 @@ def refine(
     _check_input(embedding, support, start, newcomers)
     has_start = torch.isfinite(start).all(dim=1).cpu().numpy()
     live = np.flatnonzero(has_start & (support.counts[newcomers] > 0))
-    found = start.clone()
+    fitted = start.clone()
     parts = _parts(np.minimum(support.counts[newcomers[live]], settings.batch), start.shape[1])
     clock = Clock(settings, len(parts), report)
     for part in parts:
         place = torch.from_numpy(live[part]).to(start.device)
         problem = Problem.of(embedding, support, newcomers[live[part]], settings)
-        found[place] = run(fastest_refinement(embedding, problem, start[place], settings), settings, clock)
-        if not torch.isfinite(found[place]).all():
+        fitted[place] = run(fastest_refinement(embedding, problem, start[place], settings), settings, clock)
+        if not torch.isfinite(fitted[place]).all():
             raise InputError(f"the fit of new vectors diverged with lr {settings.lr:g}; lower it (--refine-lr)")
-    return found
+    return fitted
 
 
 def _parts(sizes: IntArray, width: int) -> list[slice]:
-    """Newcomers with so many rows a step, cut into parts whose gradients take about PART_NUMBERS at most."""
+    """Newcomers with these numbers of rows per step, cut into parts whose gradients take about PART_NUMBERS at most."""
     part = np.cumsum(sizes) // max(1, PART_NUMBERS // width)
     starts = np.flatnonzero(np.diff(part, prepend=-1)).tolist()
     return [slice(first, last) for first, last in pairwise([*starts, len(sizes)])]
 
 
 class Clock:
-    """Tells how far the steps of all parts are, and when a part's share of the time is over."""
+    """Reports how far the steps of all parts are, and says when a part's share of the time is over."""
 
     def __init__(self, settings: RefineSettings, parts: int, report: Reporter | None) -> None:
         self.settings, self.parts, self.report = settings, parts, report

@@ -31,7 +31,7 @@ CHUNK_NUMBERS = 1 << 24
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RelationPairs:
     """Triples over new relations whose two ends have vectors.
 
     embedding: known entities and their vectors; newcomers: (newcomers, entity_width) vectors of new ones
@@ -47,17 +47,17 @@ class Pairs:
     def vectors(self, ids: IntArray) -> Tensor:
         """The vectors of known and new entities, (ids, entity_width)."""
         known, device = self.embedding.num_entities, self.embedding.device
-        found = self.embedding.entities[torch.from_numpy(np.where(ids < known, ids, 0)).to(device)]
+        vectors = self.embedding.entities[torch.from_numpy(np.where(ids < known, ids, 0)).to(device)]
         is_new = ids >= known
         if is_new.any():
-            found[torch.from_numpy(is_new).to(device)] = self.newcomers[
+            vectors[torch.from_numpy(is_new).to(device)] = self.newcomers[
                 torch.from_numpy(ids[is_new] - known).to(device)
             ]
-        return found
+        return vectors
 
 
-def relation_vectors(pairs: Pairs, num_relations: int) -> Tensor:
-    """The vector that fits each relation's pairs best, (num_relations, relation_width); each has one pair at least."""
+def relation_vectors(pairs: RelationPairs, num_relations: int) -> Tensor:
+    """The vector that fits each relation's pairs best, (num_relations, relation_width); each has at least one pair."""
     geometry = pairs.embedding.geometry
     form = geometry.relation_form
     if form is None:
@@ -90,13 +90,13 @@ class _Side(NamedTuple):
 class RelationFit:
     """Gradient steps on the vectors of new relations; entities stay as they are."""
 
-    def __init__(self, pairs: Pairs, start: Tensor, settings: RefineSettings) -> None:
+    def __init__(self, pairs: RelationPairs, start: Tensor, settings: RefineSettings) -> None:
         self.settings, self.start, self.vectors = settings, start, start.clone()
         self.mean, self.square = torch.zeros_like(start), torch.zeros_like(start)
         ids = (pairs.head * (int(pairs.tail.max(initial=0)) + 1) + pairs.tail) * len(start) + pairs.relation
         bits = randomness.draws(randomness.stream(settings.seed, RELATION_PAIRS), torch.from_numpy(ids)).numpy()
         order = np.lexsort((bits, pairs.relation))
-        self.pairs = Pairs(
+        self.pairs = RelationPairs(
             pairs.embedding, pairs.newcomers, pairs.relation[order], pairs.head[order], pairs.tail[order]
         )
         self.counts = np.bincount(pairs.relation, minlength=len(start))
@@ -113,7 +113,7 @@ class RelationFit:
         adam_update(self.vectors, gradient, self.mean, self.square, self.settings.rate(step), step + 1)
 
     def _gradients(self, step: int, relations: IntArray) -> Tensor:
-        """dL/dr of some relations that follow each other, (relations, relation_width)."""
+        """dL/dr of some consecutive relations, (relations, relation_width)."""
         bounds = slice(int(relations[0]), int(relations[-1]) + 1)
         vectors = self.vectors[bounds].detach().requires_grad_()
         sizes = np.minimum(self.counts, self.settings.batch)[relations]
@@ -161,7 +161,7 @@ class RelationFit:
         return _Side(kept, answer, torch.from_numpy(question).to(device), torch.from_numpy(keys).to(device))
 
 
-def fitted_relation_vectors(pairs: Pairs, start: Tensor, settings: RefineSettings) -> Tensor:
+def fitted_relation_vectors(pairs: RelationPairs, start: Tensor, settings: RefineSettings) -> Tensor:
     """New relations' vectors after all steps, or those that the time allows, (relations, relation_width)."""
     fit, clock = RelationFit(pairs, start, settings), Clock(settings, 1, None)
     for step in range(settings.steps):

@@ -55,7 +55,7 @@ class Support:
         return rows, place
 
     def capped(self, most: int | None, seed: int) -> Support:
-        """At most so many rows a newcomer, chosen at random by the seed."""
+        """At most `most` rows per newcomer, chosen at random by the seed."""
         if most is None or not len(self.newcomer) or int(self.counts.max()) <= most:
             return self
         return self.select(np.flatnonzero(self.ranks(seed) < most))
@@ -70,12 +70,12 @@ class Support:
         # By the given triple's position, so that a newcomer's choice does not depend on which others are there.
         bits = randomness.draws(randomness.stream(seed, 3), torch.from_numpy(self.triple)).numpy()
         order = np.lexsort((bits, self.newcomer) if first is None else (bits, first, self.newcomer))
-        found = np.empty_like(order)
-        found[order] = np.arange(len(order)) - self.offsets[self.newcomer[order]]
-        return found
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(len(order)) - self.offsets[self.newcomer[order]]
+        return ranks
 
     def merged(self, other: Support) -> Support:
-        """The rows of both; this one's come first in each newcomer."""
+        """The rows of both; within each newcomer those of this one come first."""
         if not len(other.newcomer):
             return self
         order = np.argsort(np.concatenate([self.newcomer, other.newcomer]), kind="stable")

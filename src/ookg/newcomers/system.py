@@ -3,7 +3,7 @@
 Each unknown vector is the weighted mean of its candidates, x_n = Σ w·(x_m moved by r) / Σ w, and a neighbour x_m may
 be unknown itself. Moving is linear in x_m: TransE adds ±r, RotatE turns each complex coordinate by ±θ. So there is one
 sparse system for each coordinate. With strengths that are the same seen from both ends of a triple it is Hermitian and,
-as every unknown hangs on a fixed point in the end, positive definite: conjugate gradients solve it in rounds, each of
+as every unknown is tied to a fixed point in the end, positive definite: conjugate gradients solve it in rounds, each of
 which passes once over the triples.
 """
 
@@ -47,9 +47,9 @@ class FixedPoints:
     def coordinates(self, part: slice) -> Coordinates:
         """Some coordinates of all points, (points, coordinates)."""
         tables = self.embedding.entities, self.newcomers
-        found = [_coordinates(self.embedding, table, part) for table in tables]
+        halves = [_coordinates(self.embedding, table, part) for table in tables]
         ids = torch.from_numpy(self.ids).to(self.embedding.device)
-        return np.concatenate([_as_numbers([half[ids] for half in found[0]]), _as_numbers(found[1])])
+        return np.concatenate([_as_numbers([half[ids] for half in halves[0]]), _as_numbers(halves[1])])
 
 
 @dataclass(frozen=True)
@@ -75,17 +75,17 @@ class System:
         """The unknown vectors, (num_unknown, entity_width), in the embedding's type and on its device."""
         embedding = self.fixed.embedding
         dim = embedding.geometry.dim
-        found = torch.empty(self.num_unknown, embedding.geometry.entity_width, dtype=embedding.entities.dtype)
+        vectors = torch.empty(self.num_unknown, embedding.geometry.entity_width, dtype=embedding.entities.dtype)
         largest = max(len(self._move_owner), self.num_unknown, len(self.fixed.ids) + len(self.fixed.newcomers), 1)
         step = max(1, CHUNK_NUMBERS // largest)
         for first in range(0, dim, step):
             part = slice(first, min(first + step, dim))
             solved = self._solved(part)
-            found[:, part] = torch.from_numpy(np.ascontiguousarray(solved.real)).to(found.dtype)
+            vectors[:, part] = torch.from_numpy(np.ascontiguousarray(solved.real)).to(vectors.dtype)
             if np.iscomplexobj(solved):
                 imaginary = slice(dim + part.start, dim + part.stop)
-                found[:, imaginary] = torch.from_numpy(np.ascontiguousarray(solved.imag)).to(found.dtype)
-        return found.to(embedding.device)
+                vectors[:, imaginary] = torch.from_numpy(np.ascontiguousarray(solved.imag)).to(vectors.dtype)
+        return vectors.to(embedding.device)
 
     @cached_property
     def _moves(self) -> tuple[IntArray, IntArray]:
@@ -96,8 +96,8 @@ class System:
 
     @cached_property
     def _move_owner(self) -> IntArray:
-        found: IntArray = self._moves[0] // (2 * self.fixed.embedding.num_relations)
-        return found
+        owner: IntArray = self._moves[0] // (2 * self.fixed.embedding.num_relations)
+        return owner
 
     @cached_property
     def _to_moves(self) -> tuple[Any, Any]:
@@ -123,14 +123,14 @@ class System:
 
     @cached_property
     def _joined(self) -> Any:
-        """(unknown, unknown) sparse: the same in one, for moves without a turn, which need not be told apart."""
+        """(unknown, unknown) sparse: the same in one matrix, for moves without a turn, which need not be kept apart."""
         return self._live.back @ self._live.among
 
     @cached_property
     def _total(self) -> FloatArray:
         """(unknown, 1) the sum of each one's strengths: the diagonal of the system."""
-        found: FloatArray = np.bincount(self.owner, self.strength, minlength=self.num_unknown).astype(np.float64)
-        return found[:, None]
+        total: FloatArray = np.bincount(self.owner, self.strength, minlength=self.num_unknown).astype(np.float64)
+        return total[:, None]
 
     def _solved(self, part: slice) -> Coordinates:
         """Some coordinates of the unknown vectors, (unknown, coordinates)."""
@@ -175,25 +175,25 @@ def _conjugate_gradients(
 
     Preconditioned by the diagonal: `step` is how far the mean of the candidates is from where the vectors are.
     """
-    found: Coordinates = right / total
-    rest = right - (total * found - pulled(found))
+    solution: Coordinates = right / total
+    rest = right - (total * solution - pulled(solution))
     step = rest / total
     direction, length = step.copy(), _inner(rest, step)
     for _ in range(MOST_ROUNDS):
         # A column that has arrived stays: what is left of it is rounding, and a step along that could go anywhere.
-        moves = np.abs(step).max(axis=0, initial=0.0) > TOLERANCE * np.abs(found).max(initial=0.0)
+        moves = np.abs(step).max(axis=0, initial=0.0) > TOLERANCE * np.abs(solution).max(initial=0.0)
         if not moves.any():
             break
         ahead = total * direction
         ahead -= pulled(direction)
         far = np.where(moves, _ratio(length, _inner(direction, ahead)), 0.0)
-        found += far * direction
+        solution += far * direction
         rest -= far * ahead
         np.divide(rest, total, out=step)
         before, length = length, _inner(rest, step)
         direction *= _ratio(length, before)
         direction += step
-    return found
+    return solution
 
 
 def _coordinates(embedding: Embedding, table: Tensor, part: slice) -> list[Tensor]:
@@ -219,15 +219,15 @@ def _as_numbers(parts: list[Tensor]) -> Coordinates:
 
 def _product(matrix: Any, vectors: Coordinates) -> Coordinates:
     """A real sparse matrix times real or complex columns."""
-    found: Coordinates = matrix @ np.ascontiguousarray(vectors).view(np.float64)
-    return found.view(vectors.dtype)
+    product: Coordinates = matrix @ np.ascontiguousarray(vectors).view(np.float64)
+    return product.view(vectors.dtype)
 
 
 def _inner(x: Coordinates, y: Coordinates) -> FloatArray:
     """The real inner product of each column."""
     if np.iscomplexobj(x):
-        found: FloatArray = _inner(x.real, y.real) + _inner(x.imag, y.imag)
-        return found
+        both: FloatArray = _inner(x.real, y.real) + _inner(x.imag, y.imag)
+        return both
     total: FloatArray = np.einsum("nk,nk->k", x, y)
     return total
 

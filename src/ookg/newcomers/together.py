@@ -21,15 +21,15 @@ from torch import Tensor
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Weights
-from ookg.newcomers.relations import Pairs, relation_vectors
+from ookg.newcomers.relations import RelationPairs, relation_vectors
 from ookg.newcomers.support import Support
 from ookg.newcomers.system import FixedPoints, System
 from ookg.types import BoolArray, FloatArray, IntArray
 
-# A degree weight is negative for an entity without training triples. A system wants weights above 0.
+# A degree weight is negative for an entity without training triples. A system needs weights above 0.
 LEAST_WEIGHT = 0.01
 
-FitRelations = Callable[[Pairs, Tensor], Tensor]
+FitRelations = Callable[[RelationPairs, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Ties:
     triples: (ties, 3) between two newcomers, or over a new relation: ids from embedding.num_relations on
     position: (ties,) where they are among the given triples
     num_relations: trained and new ones
-    most, seed: at most so many triples for the vector of a newcomer, drawn by the seed; None for all
+    most, seed: at most this many triples for the vector of a newcomer, drawn by the seed; None for all
     """
 
     embedding: Embedding
@@ -55,8 +55,8 @@ class Ties:
     def members(self) -> IntArray:
         """(members,) the newcomers in these triples, ascending."""
         ends = np.unique(self.triples[:, [0, 2]]) - self.embedding.num_entities
-        found: IntArray = ends[ends >= 0]
-        return found
+        members: IntArray = ends[ends >= 0]
+        return members
 
     @cached_property
     def ends(self) -> IntArray:
@@ -82,8 +82,8 @@ class Ties:
     @cached_property
     def is_loop(self) -> BoolArray:
         """(ties,) whether both ends are the same."""
-        found: BoolArray = self.triples[:, 0] == self.triples[:, 2]
-        return found
+        is_loop: BoolArray = self.triples[:, 0] == self.triples[:, 2]
+        return is_loop
 
     def rows(self, chosen: BoolArray) -> tuple[Support, Support]:
         """The chosen ties as rows of newcomers: to known neighbours, and to peers (neighbor: a place in `members`)."""
@@ -106,7 +106,7 @@ class Ties:
         return made[0], made[1]
 
     def with_room_for(self, num_newcomers: int) -> Ties:
-        """The same with so many newcomers."""
+        """The same with this many newcomers."""
         return replace(self, support=replace(self.support, num_newcomers=num_newcomers))
 
 
@@ -132,7 +132,7 @@ class Together:
 
     @cached_property
     def peer_embedding(self) -> Embedding:
-        """The members in place of the known entities, so that a peer's candidate is one like every other."""
+        """The members in place of the known entities, so that a peer's candidate is like any other."""
         return Embedding(self.embedding.geometry, self.vectors, self.embedding.relations)
 
     def member_graph(self, graph: GraphStatistics) -> GraphStatistics:
@@ -146,7 +146,7 @@ class Together:
         return np.append(self.made, True)[number]
 
     def with_room_for(self, num_newcomers: int) -> Together:
-        """The same with so many newcomers."""
+        """The same with this many newcomers."""
         support, peers = (replace(part, num_newcomers=num_newcomers) for part in (self.support, self.peers))
         return replace(self, ties=self.ties.with_room_for(num_newcomers), support=support, peers=peers)
 
@@ -168,7 +168,7 @@ def solve_together(
 ) -> Together:
     """Vectors for all newcomers and new relations that the ties determine.
 
-    weights: such that do not depend on a query
+    weights: they must not depend on a query
     anchors: newcomers that have their vectors already
     fit: what is done to the closed form of new relations before anything is made of them
     """
@@ -215,23 +215,23 @@ def _candidates(state: Together) -> BoolArray:
     number = ties.new_relation
     makers = np.bincount(number[state.makes_relation], minlength=len(state.made) + 1)
     alone = state.makes_relation & (makers[number] == 1)
-    found: BoolArray = np.append(state.made, True)[number] & ~alone & ~ties.is_loop
-    return found
+    makes: BoolArray = np.append(state.made, True)[number] & ~alone & ~ties.is_loop
+    return makes
 
 
 def _depths(ties: Ties, usable: BoolArray, anchors: Anchors) -> FloatArray:
-    """(members,) how many triples each is away from a vector that is fixed; infinity where nothing leads to one."""
+    """(members,) how many triples away each is from a vector that is fixed; infinity where nothing leads to one."""
     size = len(ties.members)
     member = np.where(ties.member < 0, size, ties.member)[usable]  # what is fixed is one node, the last
     near = np.append(np.flatnonzero(ties.support.counts[ties.members] > 0), anchors.place)
     heads, tails = np.append(member[:, 0], near), np.append(member[:, 1], np.full(len(near), size))
     graph = sparse.csr_array((np.ones(len(heads)), (heads, tails)), shape=(size + 1, size + 1))
-    found: FloatArray = csgraph.dijkstra(graph, directed=False, indices=size, unweighted=True)[:size]
-    return found
+    depths: FloatArray = csgraph.dijkstra(graph, directed=False, indices=size, unweighted=True)[:size]
+    return depths
 
 
 def _within_limit(ties: Ties, extra: Support, peers: Support, depth: FloatArray) -> tuple[Support, Support]:
-    """At most so many rows a newcomer: known neighbours come first, then the peers that are nearest to the known graph.
+    """At most `ties.most` rows per newcomer: known neighbours first, then the peers nearest to the known graph.
 
     A triple between two newcomers stays if one of the two keeps it: a mean that only one side takes part in would
     make the two vectors disagree. So a newcomer always keeps a way to the known graph.
@@ -267,7 +267,7 @@ def _system(state: Together, unknown: IntArray, anchors: Anchors, weights: Weigh
         np.concatenate([len(unknown) + known_point.ravel(), point[peers.neighbor[peer_rows]]]),
         np.concatenate([support.relation[known_rows], peers.relation[peer_rows]]),
         np.concatenate([support.is_head[known_rows], peers.is_head[peer_rows]]),
-        # Times the owner's own weight, which its mean does not change by: so both rows of a triple have the same.
+        # Times the owner's own weight, which does not change its mean: so both rows of a triple have the same strength.
         np.concatenate(strength) * own[unknown][owner],
         len(unknown),
     )
@@ -280,9 +280,9 @@ def _themselves(ties: Ties) -> Support:
 
 
 def positive(weights: FloatArray) -> FloatArray:
-    """Weights that are all above 0, as a system wants them."""
-    found: FloatArray = np.maximum(weights, LEAST_WEIGHT)
-    return found
+    """Weights that are all above 0, as a system needs them."""
+    raised: FloatArray = np.maximum(weights, LEAST_WEIGHT)
+    return raised
 
 
 def _with_relations(state: Together, fit: FitRelations | None) -> Together | None:
@@ -294,7 +294,7 @@ def _with_relations(state: Together, fit: FitRelations | None) -> Together | Non
         return None
     numbers, relation = np.unique(ties.new_relation[makes], return_inverse=True)
     head, tail = ties.ends[makes].T
-    pairs = Pairs(ties.embedding, state.vectors, relation.ravel(), head.copy(), tail.copy())
+    pairs = RelationPairs(ties.embedding, state.vectors, relation.ravel(), head.copy(), tail.copy())
     vectors = relation_vectors(pairs, len(numbers))
     if fit is not None:
         vectors = fit(pairs, vectors)

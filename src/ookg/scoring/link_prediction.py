@@ -32,7 +32,7 @@ def link_prediction(
     true_triples: all that is known to be true; num_ids: entities of the data set, known and new
 
     New entities come after all known ones. A query that cannot be scored (a relation without a trained vector, an
-    entity without a usable neighbour) tells nothing: all its candidates are equal.
+    entity without a usable neighbour) says nothing: all its candidates are equal.
     """
     num_known = scorer.num_known
     num_candidates = num_ids if protocol == "paper" else num_known

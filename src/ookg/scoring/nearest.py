@@ -19,18 +19,18 @@ def gaps_to_all(embedding: Embedding, points: Tensor) -> Scores:
         from ookg.kernels.cpu_ranking import gap_to_all
     except ImportError:
         return embedding.geometry.gap_to_all(points, table).numpy()
-    found: Scores = gap_to_all(embedding.geometry, points.numpy(), table.numpy())
-    return found
+    gaps: Scores = gap_to_all(embedding.geometry, points.numpy(), table.numpy())
+    return gaps
 
 
 def best_places(scores: Scores, most: int) -> IntArray:
-    """Where the highest scores are, at most so many, highest first, of equals the first; -inf is none.
+    """Where the highest scores are, at most `most`, highest first; among equals the first one wins; -inf is no score.
 
-    The same as a stable sort of all of them would give, without it.
+    The same as a stable sort of all of them would give, without sorting them all.
     """
     least = -np.inf
     if most < len(scores):
         least = float(torch.topk(torch.from_numpy(scores), most, sorted=True).values[-1])
     places = np.flatnonzero((scores >= least) & (scores > -np.inf))
-    found: IntArray = places[np.argsort(-scores[places], kind="stable")][:most]
-    return found
+    best: IntArray = places[np.argsort(-scores[places], kind="stable")][:most]
+    return best

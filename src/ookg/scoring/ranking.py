@@ -17,7 +17,7 @@ from ookg.types import FloatArray, IntArray
 # How many distances the reference may hold at once, whatever the number of entities and queries.
 CHUNK_NUMBERS = 1 << 24
 
-Ties = Literal["mean", "optimistic", "pessimistic"]
+TieRule = Literal["mean", "optimistic", "pessimistic"]
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class RankCounts:
     better: IntArray
     equal: IntArray
 
-    def ranks(self, ties: Ties = "mean") -> FloatArray:
-        """1-based ranks: among equals the first place, the last, or the mean of the two."""
+    def ranks(self, ties: TieRule = "mean") -> FloatArray:
+        """1-based ranks: among equals the first place, the last, or their mean."""
         share = {"optimistic": 0.0, "mean": 0.5, "pessimistic": 1.0}[ties]
-        found: FloatArray = 1.0 + self.better + share * self.equal
-        return found
+        ranks: FloatArray = 1.0 + self.better + share * self.equal
+        return ranks
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray
 
     points: (queries, entity_width) where the answer should be; answers: (queries,) entity ids
     others: each query's true answers; the asked one may be among them, ids beyond the table are passed over
-    Where relations see entities otherwise than they are, as under TransH and TransR: use `query_rank_counts`.
+    Where relations see entities differently, as under TransH and TransR, use `query_rank_counts`.
     """
     if embedding.geometry.projects:
         raise TypeError(f"{embedding.geometry.name} has no point to rank around without the relation")
@@ -182,7 +182,7 @@ def reference_rank_counts(embedding: Embedding, points: Tensor, answers: IntArra
 def score_rank_counts(scores: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
     """Compare each query's answer with all entities but its other true answers, (queries, entities) scores given.
 
-    The scores are written over. others: ids below the number of entities
+    The scores are overwritten. others: ids below the number of entities
     """
     asked = torch.from_numpy(answers).to(scores.device)[:, None]
     own = scores.gather(1, asked)

@@ -21,7 +21,7 @@ QUERIES_AT_ONCE = 4096
 class Scorer(ABC):
     """Scores triples: the higher, the more plausible. Entity ids from `num_known` on are new ones.
 
-    threshold: the score from which on a claim is held true; None where thresholds are to be found on labelled claims
+    threshold: a claim with this score or more is held true; None where thresholds are fitted to labelled claims
     """
 
     num_known: int
@@ -59,8 +59,10 @@ class TranslationScorer(Scorer):
 
     def answerable(self, queries: Queries) -> BoolArray:
         """Whether the relation and the entity have vectors."""
-        found: BoolArray = self.newcomers.has_relation(queries.relation) & self.newcomers.has_vector(queries.entity)
-        return found
+        answerable: BoolArray = self.newcomers.has_relation(queries.relation) & self.newcomers.has_vector(
+            queries.entity
+        )
+        return answerable
 
     def scores(self, triples: IntArray) -> FloatArray:
         """-D(h, r, t)."""
@@ -79,7 +81,7 @@ class TranslationScorer(Scorer):
 
     @property
     def queries_at_once(self) -> int:
-        """Ranks come without a table of distances, so many at once."""
+        """Ranks need no table of distances, so many queries fit at once."""
         return QUERIES_AT_ONCE
 
     def rank_counts(self, queries: Queries, others: AnswerIndex) -> RankCounts:

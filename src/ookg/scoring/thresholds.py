@@ -1,4 +1,4 @@
-"""Score thresholds that tell true from false, one a relation."""
+"""Score thresholds that separate true from false, one per relation."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
-from ookg.simulation.choice import METHODS, Method, NewcomerChoice, stored_choice
-from ookg.simulation.contenders import Setup
+from ookg.simulation.choice import NEWCOMER_METHODS, NewcomerChoice, NewcomerMethod, stored_choice
+from ookg.simulation.contenders import NewcomerSetup
 from ookg.simulation.defaults import can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -29,7 +29,7 @@ from ookg.version import __version__
 TRAINED = "trained"
 # Numbers of given triples, from and to.
 GROUPS: tuple[tuple[int, int | None], ...] = ((1, 1), (2, 3), (4, 9), (10, 29), (30, 99), (100, None))
-FEWER = (1, 3, 10)  # so many of an entity's triples are given in the experiment with fewer
+FEWER = (1, 3, 10)  # how many of an entity's triples are given in the experiment with fewer
 SHOWN_RELATIONS = 10
 # Figures of fewer questions are shown, and nothing is concluded from them.
 FEWEST_QUESTIONS, FEWEST_OF_RELATION = 20, 5
@@ -51,7 +51,7 @@ class AuditSettings:
 
 
 @dataclass(frozen=True)
-class Group:
+class QuestionGroup:
     """Some questions and how they were answered: by a trained entity, and by each method for a newcomer.
 
     figures: by "trained" and the methods
@@ -74,28 +74,28 @@ class Group:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     kind: "quick" or "retrained"; best: the method with the highest MRR
     by_triples, by_relation: groups of questions; relations in the order of what newcomers lose, most first
-    fewer: the same questions about entities with ten triples or more, if only so many are given; closed form
-    calibration: what to expect of a new entity, by method, as this audit found it
+    fewer: the same questions about entities with ten triples or more, if only 1, 3 or 10 are given; closed form
+    calibration: what to expect of a new entity, by method, as measured here
     choice: what is stored with the model, with that calibration in it; `Model.with_choice` takes it
     """
 
     kind: str
     hidden: int
-    best: Method
-    overall: Group
-    by_triples: list[Group]
-    by_relation: list[Group]
-    fewer: list[Group]
+    best: NewcomerMethod
+    overall: QuestionGroup
+    by_triples: list[QuestionGroup]
+    by_relation: list[QuestionGroup]
+    fewer: list[QuestionGroup]
     advice: list[str]
     notes: list[str]
-    calibration: dict[Method, Calibration]
+    calibration: dict[NewcomerMethod, Calibration]
     choice: NewcomerChoice
 
-    def relations(self) -> tuple[list[Group], list[Group]]:
+    def relations(self) -> tuple[list[QuestionGroup], list[QuestionGroup]]:
         """The relations in which newcomers lose most, and those in which they lose least; ten each at most."""
         fit = [group for group in self.by_relation if group.questions >= FEWEST_OF_RELATION]
         worst = fit[: min(SHOWN_RELATIONS, (len(fit) + 1) // 2)]
@@ -126,11 +126,11 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     """Hide a sample of a model's entities, make each new again from its own triples, and measure."""
     settings = settings or AuditSettings()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
-    setup = Setup.of(checkpoint, refine=settings.refine)
+    setup = NewcomerSetup.of(checkpoint, refine=settings.refine)
     ranks: dict[str, FloatArray] = {TRAINED: simulation.ranks(simulation.trained_scorer)}
-    ranks |= {name: found for name, found in setup.ranks(simulation, settings.progress).items()}  # noqa: C416 (keys)
+    ranks |= {name: own_ranks for name, own_ranks in setup.ranks(simulation, settings.progress).items()}  # noqa: C416 (keys)
     overall = _group("all", ranks, simulation, np.ones(len(simulation.queries), dtype=np.bool_))
-    best = max((name for name in METHODS if name in ranks), key=overall.mrr)
+    best = max((name for name in NEWCOMER_METHODS if name in ranks), key=overall.mrr)
     by_triples = _by_triples(ranks, simulation)
     fewer = _fewer_triples(ranks, simulation, setup.power, settings.hiding.seed)
     by_relation = _by_relation(ranks, simulation, checkpoint)
@@ -156,8 +156,8 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
 
 
 def calibrations(
-    simulation: Simulation, ranks: Mapping[str, FloatArray] | Mapping[Method, FloatArray], seed: int
-) -> dict[Method, Calibration]:
+    simulation: Simulation, ranks: Mapping[str, FloatArray] | Mapping[NewcomerMethod, FloatArray], seed: int
+) -> dict[NewcomerMethod, Calibration]:
     """What to expect of each method, fitted on one half of the entities and checked on the other."""
     first, _ = simulation.halves(seed)
     asked, place = np.unique(simulation.query_newcomer, return_inverse=True)
@@ -166,13 +166,13 @@ def calibrations(
     triples, spread = newcomers.support.counts[asked], spreads(newcomers, asked)
     is_first = np.isin(asked, first.query_newcomer)
 
-    def outcomes(found: FloatArray) -> Outcomes:
-        hits, reciprocal = (np.bincount(place, values) / questions for values in (found <= 10, 1 / found))
+    def outcomes(ranks: FloatArray) -> Outcomes:
+        hits, reciprocal = (np.bincount(place, values) / questions for values in (ranks <= 10, 1 / ranks))
         return Outcomes(triples, spread, hits, reciprocal)
 
     return {
         name: Calibration.fit(outcomes(ranks[name]).select(is_first), outcomes(ranks[name]).select(~is_first))
-        for name in METHODS
+        for name in NEWCOMER_METHODS
         if name in ranks
     }
 
@@ -190,18 +190,18 @@ def provenance(simulation: Simulation, hiding: HidingSettings, retraining: Retra
     }
 
 
-def _group(name: str, ranks: Mapping[str, FloatArray], simulation: Simulation, rows: BoolArray) -> Group:
-    figures = {method: RankSummary.of(found[rows]) for method, found in ranks.items()}
-    return Group(name, len(np.unique(simulation.queries.entity[rows])), int(rows.sum()), figures)
+def _group(name: str, ranks: Mapping[str, FloatArray], simulation: Simulation, rows: BoolArray) -> QuestionGroup:
+    figures = {method: RankSummary.of(own[rows]) for method, own in ranks.items()}
+    return QuestionGroup(name, len(np.unique(simulation.queries.entity[rows])), int(rows.sum()), figures)
 
 
-def _by_triples(ranks: Mapping[str, FloatArray], simulation: Simulation) -> list[Group]:
-    given, found = simulation.query_triples, []
+def _by_triples(ranks: Mapping[str, FloatArray], simulation: Simulation) -> list[QuestionGroup]:
+    given, groups = simulation.query_triples, []
     for low, high in GROUPS:
         rows = (given >= low) & (given <= (high or given.max(initial=0)))
         if rows.any():
-            found.append(_group(group_name(low, high), ranks, simulation, rows))
-    return found
+            groups.append(_group(group_name(low, high), ranks, simulation, rows))
+    return groups
 
 
 def group_name(low: int, high: int | None) -> str:
@@ -209,7 +209,9 @@ def group_name(low: int, high: int | None) -> str:
     return f"{low}+" if high is None else f"{low}" if low == high else f"{low}-{high}"
 
 
-def _by_relation(ranks: Mapping[str, FloatArray], simulation: Simulation, checkpoint: Checkpoint) -> list[Group]:
+def _by_relation(
+    ranks: Mapping[str, FloatArray], simulation: Simulation, checkpoint: Checkpoint
+) -> list[QuestionGroup]:
     relation = simulation.queries.relation
     numbers = np.unique(relation)
     labels = checkpoint.relations.select(numbers)
@@ -217,20 +219,22 @@ def _by_relation(ranks: Mapping[str, FloatArray], simulation: Simulation, checkp
     return [_group(label, ranks, simulation, relation == number) for number, label in pairs]
 
 
-def _fewer_triples(ranks: Mapping[str, FloatArray], simulation: Simulation, power: float, seed: int) -> list[Group]:
-    """An experiment: the same questions, if of the same entities fewer triples were given."""
+def _fewer_triples(
+    ranks: Mapping[str, FloatArray], simulation: Simulation, power: float, seed: int
+) -> list[QuestionGroup]:
+    """An experiment: the same questions about the same entities, with fewer triples given."""
     rows = simulation.query_triples >= FEWER[-1]
     if not rows.any():
         return []
     large = np.zeros(simulation.hidden.num_hidden, dtype=np.bool_)
     large[simulation.query_newcomer[rows]] = True
-    part, found = simulation.part(large), []
+    part, groups = simulation.part(large), []
     everything = np.ones(len(part.queries), dtype=np.bool_)
     for most in FEWER:
         newcomers = part.newcomers(Correlation(power), NeighborLimit(most, seed))
         figures = {"closed form": part.ranks(TranslationScorer(newcomers))}
-        found.append(_group(f"{most}", figures, part, everything))
-    return [*found, _group("all", {"closed form": ranks["closed form"]}, simulation, rows)]
+        groups.append(_group(f"{most}", figures, part, everything))
+    return [*groups, _group("all", {"closed form": ranks["closed form"]}, simulation, rows)]
 
 
 def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoice) -> list[str]:
@@ -254,28 +258,35 @@ def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoi
 
 
 def _leaves_out_refining(simulation: Simulation, settings: AuditSettings) -> bool:
-    """Whether vectors could be refined and are not."""
+    """Whether vectors could be refined but are not."""
     return not settings.refine and can_refine(simulation.embedding)
 
 
-def _advice(overall: Group, by_triples: list[Group], fewer: list[Group], best: Method, *, is_exact: bool) -> list[str]:
+def _advice(
+    overall: QuestionGroup,
+    by_triples: list[QuestionGroup],
+    fewer: list[QuestionGroup],
+    best: NewcomerMethod,
+    *,
+    is_exact: bool,
+) -> list[str]:
     """Where refining, combining, more triples or retraining would pay: rules over the measured figures."""
     groups = [group for group in by_triples if group.questions >= FEWEST_QUESTIONS]
     if overall.questions < FEWEST_QUESTIONS:
         return [f"{counted(overall.questions, 'question')} are too few to conclude anything; hide more with --sample"]
-    found = []
+    advice = []
     if "refined" in overall.figures:
-        found.append(_gain_in_words("Refining", overall, groups, "closed form", "refined"))
+        advice.append(_gain_in_words("Refining", overall, groups, "closed form", "refined"))
     alone = [name for name in ("closed form", "refined") if name in overall.figures]
     before = max(alone, key=overall.mrr)
     combining = _gain_in_words("Combining vectors with the graph", overall, groups, before, "combined")
-    found.append(combining if is_exact else f"{combining} (a quick audit underrates what the graph says)")
-    found.extend(_more_triples(fewer, groups, best))
-    found.append(_retraining(groups or [overall], best, is_exact))
-    return found
+    advice.append(combining if is_exact else f"{combining} (a quick audit underrates what the graph says)")
+    advice.extend(_more_triples(fewer, groups, best))
+    advice.append(_retraining(groups or [overall], best, is_exact))
+    return advice
 
 
-def _gain_in_words(what: str, overall: Group, groups: list[Group], before: str, after: str) -> str:
+def _gain_in_words(what: str, overall: QuestionGroup, groups: list[QuestionGroup], before: str, after: str) -> str:
     gain = overall.mrr(after) - overall.mrr(before)
     step = f"MRR {overall.mrr(before):.3f} to {overall.mrr(after):.3f}"
     most = max(groups, key=lambda group: group.mrr(after) - group.mrr(before), default=None)
@@ -289,7 +300,7 @@ def _gain_in_words(what: str, overall: Group, groups: list[Group], before: str, 
     return f"{what} does not pay here: {step}"
 
 
-def _more_triples(fewer: list[Group], groups: list[Group], best: Method) -> list[str]:
+def _more_triples(fewer: list[QuestionGroup], groups: list[QuestionGroup], best: NewcomerMethod) -> list[str]:
     if fewer and fewer[0].questions >= FEWEST_QUESTIONS:
         figures = [group.mrr("closed form") for group in fewer]
         reached = ", ".join(f"{value:.3f} from {group.name}" for value, group in zip(figures, fewer, strict=True))
@@ -306,7 +317,7 @@ def _more_triples(fewer: list[Group], groups: list[Group], best: Method) -> list
     return [f"More triples seem to pay: entities with {', '.join(steps)}"] if steps else []
 
 
-def _retraining(groups: list[Group], best: Method, is_exact: bool) -> str:
+def _retraining(groups: list[QuestionGroup], best: NewcomerMethod, is_exact: bool) -> str:
     lost = [
         f"{_triples(group)} (trained {group.mrr(TRAINED):.3f}, newcomer {group.mrr(best):.3f})"
         for group in groups
@@ -318,7 +329,7 @@ def _retraining(groups: list[Group], best: Method, is_exact: bool) -> str:
     return f"Retraining would not pay: newcomers come within {LOSS} of a trained entity's MRR"
 
 
-def _triples(group: Group) -> str:
+def _triples(group: QuestionGroup) -> str:
     return "1 triple" if group.name == "1" else f"{group.name} triples"
 
 

@@ -18,8 +18,8 @@ from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcom
 # under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted
 # (TransH, TransR), "combined" is the closed form with that evidence. Of a model that can be refined, the closed form
 # with the graph has no name: weights for it are stored (`ranking`), what to expect of it is not (`calibration`).
-Method = Literal["closed form", "refined", "combined"]
-METHODS: tuple[Method, ...] = get_args(Method)
+NewcomerMethod = Literal["closed form", "refined", "combined"]
+NEWCOMER_METHODS: tuple[NewcomerMethod, ...] = get_args(NewcomerMethod)
 
 
 @dataclass(frozen=True)
@@ -27,22 +27,22 @@ class NewcomerChoice:
     """Settings for new entities, stored with a model. None, or no entry: not chosen.
 
     power: of the correlation weights; refine: how vectors are fitted; best: the method that ranked best
-    ranking: weights of the combination, of the method ("closed form" or "refined") that its vectors are of
+    ranking: weights of the combination, by the method ("closed form" or "refined") that makes its vectors
     calibration: what to expect of a vector, by method; no entry: not measured
-    simulation: how it was found, in plain values, for people to read
-    judge: of claims about new entities
+    simulation: how the settings were chosen, in plain values, for people to read
+    judge: the judge of claims about new entities
     """
 
     power: float | None = None
     refine: RefineSettings | None = None
-    best: Method | None = None
-    ranking: dict[Method, RankingWeights] = field(default_factory=dict)
-    calibration: dict[Method, Calibration] = field(default_factory=dict)
+    best: NewcomerMethod | None = None
+    ranking: dict[NewcomerMethod, RankingWeights] = field(default_factory=dict)
+    calibration: dict[NewcomerMethod, Calibration] = field(default_factory=dict)
     simulation: dict[str, Any] = field(default_factory=dict)
     judge: FittedJudge | None = None
 
-    def calibrated(self, calibration: dict[Method, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
-        """The same with the calibration of some methods new, that of others as it was; and how the new was found."""
+    def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
+        """The same with a new calibration of some methods, and how it was measured; other methods keep theirs."""
         merged = self.calibration | calibration
         return replace(self, calibration=merged, simulation=self.simulation | simulation)
 
@@ -54,21 +54,21 @@ class NewcomerChoice:
             "refine": None if self.refine is None else self.refine.to_dict(),
             "best": self.best,
             "ranking": {name: weights.to_dict() for name, weights in self.ranking.items()},
-            "calibration": {name: found.to_dict() for name, found in self.calibration.items()},
+            "calibration": {name: fitted.to_dict() for name, fitted in self.calibration.items()},
             "simulation": self.simulation,
         } | judge
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NewcomerChoice:
-        """From plain values, each checked; what an older version did not write is not chosen."""
+        """From plain values, each checked; what an older version did not write counts as not chosen."""
         if not isinstance(values, dict):
             raise InputError(f"settings for new entities are {values!r} instead of an object; tune the model again")
         power, refine, best = values.get("power"), values.get("refine"), values.get("best")
         ranking, calibration = (_by_method(values, name) for name in ("ranking", "calibration"))
         if power is not None and (isinstance(power, bool) or not isinstance(power, int | float)):
             raise InputError(f"power is {power!r} instead of a number; tune the model again")
-        if best is not None and best not in METHODS:
-            raise InputError(f"best method {best!r}, and there are {', '.join(METHODS)}; tune the model again")
+        if best is not None and best not in NEWCOMER_METHODS:
+            raise InputError(f"best method {best!r}, and there are {', '.join(NEWCOMER_METHODS)}; tune the model again")
         if refine is not None and not isinstance(refine, dict):
             raise InputError(f"refine is {refine!r} instead of an object; tune the model again")
         simulation = values.get("simulation", {})
@@ -82,7 +82,7 @@ class NewcomerChoice:
             refine=None if refine is None else RefineSettings.from_dict(refine),
             best=best,
             ranking={name: RankingWeights.from_dict(weights) for name, weights in ranking.items()},
-            calibration={name: Calibration.from_dict(found) for name, found in calibration.items()},
+            calibration={name: Calibration.from_dict(stored) for name, stored in calibration.items()},
             simulation=simulation,
             judge=None if judge is None else FittedJudge.from_dict(judge),
         )
@@ -110,11 +110,13 @@ def _parsed(values: dict[str, Any] | None, directory: Path | None) -> NewcomerCh
         raise damaged_newcomers(directory, str(error).split(";")[0]) from error
 
 
-def _by_method(values: dict[str, Any], name: str) -> dict[Method, dict[str, Any]]:
-    found = values.get(name, {})
-    if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
-        raise InputError(f"{name} is {found!r} instead of an object for each method; tune the model again")
-    unknown = sorted(set(found) - set(METHODS))
+def _by_method(values: dict[str, Any], name: str) -> dict[NewcomerMethod, dict[str, Any]]:
+    stored = values.get(name, {})
+    if not isinstance(stored, dict) or not all(isinstance(value, dict) for value in stored.values()):
+        raise InputError(f"{name} is {stored!r} instead of an object for each method; tune the model again")
+    unknown = sorted(set(stored) - set(NEWCOMER_METHODS))
     if unknown:
-        raise InputError(f"{name} of {unknown[0]!r}, and the methods are {', '.join(METHODS)}; tune the model again")
-    return found
+        raise InputError(
+            f"{name} of {unknown[0]!r}, and the methods are {', '.join(NEWCOMER_METHODS)}; tune the model again"
+        )
+    return stored

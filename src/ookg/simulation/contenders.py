@@ -21,7 +21,7 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
-from ookg.simulation.choice import Method
+from ookg.simulation.choice import NewcomerMethod
 from ookg.simulation.defaults import DEFAULT_POWER, NewcomerDefaults, can_refine
 from ookg.simulation.simulated import Simulation
 from ookg.system.progress import Progress, Reporter
@@ -30,8 +30,8 @@ from ookg.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
 
-# What weights of the combination are fitted to: so many numbers may be kept, for each question those of the right
-# answer and its rivals. Where all known entities are too many rivals for so many questions, a sample of them is taken:
+# What weights of the combination are fitted to: this many numbers may be kept: for each question those of the right
+# answer and its rivals. Where all known entities are too many rivals for that, a sample of them is taken:
 # under a softmax the weights that make the right answers likeliest among all do so among any equally likely sample.
 FIT_NUMBERS, FIT_QUESTIONS = 1 << 26, 1024
 FIT = 18  # the purpose of the random stream that samples questions and rivals
@@ -62,7 +62,7 @@ class Contenders:
     ) -> RankingWeights:
         """The weights under which the right answers to some of the simulation's questions are likeliest; 0 or more.
 
-        Of the sources, those have a weight that `now` has: those with a default, and any that was chosen by hand.
+        Only the sources that `now` has get a weight: those with a default, and any that was chosen by hand.
 
         Every feature is computed over all known entities; kept are those of the right answer and of its rivals, which
         are the same random entities for every question. Other right answers are no rivals.
@@ -76,15 +76,15 @@ class Contenders:
         features = self._features(newcomers, queries, rivals, names)
         left_out = self._right_answers(queries, rivals).to(device)
         answers = torch.zeros(len(queries), dtype=torch.int64, device=device)  # the first column
-        found = fit_ranking(features.unbind(), answers, left_out)
-        rounded = [max(0.0, round(float(weight), 4)) for weight in found]
+        fitted = fit_ranking(features.unbind(), answers, left_out)
+        rounded = [max(0.0, round(float(weight), 4)) for weight in fitted]
         return RankingWeights(**dict(zip(names, rounded, strict=True)))
 
     def _features(self, newcomers: Newcomers, queries: Queries, rivals: IntArray, names: tuple[str, ...]) -> Tensor:
-        """(names, queries, 1 + rivals) what weights are named for, of the right answers, then of the rivals."""
+        """(names, queries, 1 + rivals) the feature of each weight, for the right answers, then for the rivals."""
         size, device, evidence = self.simulation.hidden.num_known, newcomers.embedding.device, self.simulation.evidence
         scorer, columns = TranslationScorer(newcomers), torch.from_numpy(rivals).to(device)
-        found = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
+        features = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
         at_once = max(1, SCORES_AT_ONCE // size)
         for start in range(0, len(queries), at_once):
             rows = slice(start, start + at_once)
@@ -92,9 +92,9 @@ class Contenders:
             answers = torch.from_numpy(part.answer).to(device)[:, None]
             for feature, name in enumerate(names):  # one after the other, to hold one at a time
                 values = _over_all(name, scorer, evidence, part, device)
-                found[feature, rows, 0] = values.gather(1, answers)[:, 0]
-                found[feature, rows, 1:] = values[:, columns]
-        return found
+                features[feature, rows, 0] = values.gather(1, answers)[:, 0]
+                features[feature, rows, 1:] = values[:, columns]
+        return features
 
     def _right_answers(self, queries: Queries, rivals: IntArray) -> Tensor:
         """(queries, 1 + rivals) which rivals are right answers too, the asked one or another; rivals are sorted."""
@@ -102,13 +102,13 @@ class Contenders:
         query, answer = other_answers(queries, self.simulation.hidden.true, size).pairs(0, len(queries))
         place = np.minimum(np.searchsorted(rivals, answer), len(rivals) - 1)
         is_rival = rivals[place] == answer
-        found = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
-        found[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
-        return found
+        is_right = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
+        is_right[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
+        return is_right
 
 
 @dataclass(frozen=True)
-class Setup:
+class NewcomerSetup:
     """Settings of all methods.
 
     power: of the correlation weights; refine: how vectors are fitted, None to leave that out
@@ -120,24 +120,24 @@ class Setup:
     ranking: RankingWeights
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, *, refine: bool = True) -> Setup:
+    def of(cls, checkpoint: Checkpoint, *, refine: bool = True) -> NewcomerSetup:
         """What is stored with a model, and the defaults where nothing is; vectors that cannot be refined are not."""
         defaults = NewcomerDefaults.of(checkpoint)
         is_fitted = refine and can_refine(checkpoint.embedding)
-        kind: Method = "refined" if is_fitted else "closed form"
+        kind: NewcomerMethod = "refined" if is_fitted else "closed form"
         return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind])
 
-    def ranks(self, simulation: Simulation, progress: bool = False) -> dict[Method, FloatArray]:
+    def ranks(self, simulation: Simulation, progress: bool = False) -> dict[NewcomerMethod, FloatArray]:
         """The ranks of the right answers to the simulation's questions, by each method."""
         contenders = Contenders(simulation, self.power)
         newcomers = contenders.closed
-        found: dict[Method, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
+        ranks: dict[NewcomerMethod, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
         if self.refine is not None:
             with refining(self.refine, progress) as report:
                 newcomers = contenders.refined(self.refine, report)
-            found["refined"] = simulation.ranks(TranslationScorer(newcomers))
-        found["combined"] = simulation.ranks(contenders.combined(newcomers, self.ranking))
-        return found
+            ranks["refined"] = simulation.ranks(TranslationScorer(newcomers))
+        ranks["combined"] = simulation.ranks(contenders.combined(newcomers, self.ranking))
+        return ranks
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def _over_all(name: str, scorer: Scorer, evidence: GraphEvidence, queries: Queri
 
 
 def _some(size: int, most: int, random: np.random.Generator) -> IntArray:
-    """All of so many positions, or a random choice of as many as may be, sorted."""
+    """All of `size` positions, or a random choice of `most` of them, sorted."""
     if size <= max(1, most):
         return np.arange(size)
     return np.sort(random.permutation(size)[: max(1, most)])

@@ -1,4 +1,4 @@
-"""How a model treats new entities if nothing else is said: as stored with it, else by default."""
+"""How a model treats new entities unless told otherwise: as stored with it, or else by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ookg.models import refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
-from ookg.simulation.choice import Method, NewcomerChoice, stored_choice
+from ookg.simulation.choice import NewcomerChoice, NewcomerMethod, stored_choice
 from ookg.simulation.trust import Calibration
 
 if TYPE_CHECKING:
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 DEFAULT_POWER = Correlation().power
 # The weights of the combination where none are stored, by the vectors that are combined.
-DEFAULT_RANKING: dict[Method, RankingWeights] = {"closed form": CLOSED_FORM_WEIGHTS, "refined": RankingWeights()}
-# A graph in which so many triples are all but stated by another link is redundant: 73 % in FB15k-Head-10, 91 % in WN11,
+DEFAULT_RANKING: dict[NewcomerMethod, RankingWeights] = {
+    "closed form": CLOSED_FORM_WEIGHTS,
+    "refined": RankingWeights(),
+}
+# A graph is redundant if another link all but states this share of its triples: 73 % in FB15k-Head-10, 91 % in WN11,
 # none in the film graph of the demo.
 REDUNDANT_SHARE = 0.2
 
@@ -59,7 +62,7 @@ class NewcomerDefaults:
         return default_refinement(self.checkpoint.embedding, self.checkpoint.settings.get("margin"))
 
     @property
-    def ranking(self) -> dict[Method, RankingWeights]:
+    def ranking(self) -> dict[NewcomerMethod, RankingWeights]:
         """The weights of the combination, by the vectors combined."""
         return DEFAULT_RANKING | self.choice.ranking
 
@@ -93,7 +96,7 @@ class NewcomerDefaults:
         return self.ranking["refined" if refined else "closed form"]
 
     def combines(self, refine: bool | RefineSettings, redundancy: Callable[[], float]) -> bool:
-        """Whether answers are ranked by all evidence if nothing else is said.
+        """Whether answers are ranked by all evidence by default.
 
         With fitted vectors, if `ookg tune` found that better, or if it did not try and the graph is redundant: direct
         links are worth little where relations do not imply one another.
@@ -107,8 +110,8 @@ class NewcomerDefaults:
         return redundancy() >= REDUNDANT_SHARE
 
     def calibration(self, *, refine: bool, combine: bool) -> Calibration | None:
-        """What to expect of a new vector that is used so, if it was measured."""
-        method: Method = "combined" if combine else "refined" if refine else "closed form"
+        """What to expect of a new vector that is used in this way, if it was measured."""
+        method: NewcomerMethod = "combined" if combine else "refined" if refine else "closed form"
         # "combined" was calibrated with fitted vectors
         was_tried = refine or not combine or not can_refine(self.checkpoint.embedding)
         return self.choice.calibration.get(method) if was_tried else None

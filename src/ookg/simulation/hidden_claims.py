@@ -1,4 +1,4 @@
-"""Hiding known entities that labelled claims are about, so that claims about new entities can be learned from."""
+"""Hiding known entities that labelled claims are about, to learn from claims about new entities."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def hide_claims(
     """A data set like the given one, made of its train and valid parts alone: entities of valid claims become new.
 
     The ends named by `new` (by default those that are new in the test claims) are made new in a share of the valid
-    claims; their train triples with known entities become aux, and the claims become test. Valid keeps the claims whose
-    entities all stay known. At most a fifth of the known entities is made new.
+    claims; their train triples with known entities become the given ones (aux), and the claims become test. Valid keeps
+    the claims whose entities all stay known. At most a fifth of the known entities is made new.
     """
     if dataset.valid_truth is None:
         raise InputError(f"data set {dataset.name}: valid has no labels; claims about new entities cannot be simulated")
@@ -66,11 +66,11 @@ def _among(triples: IntArray, others: IntArray) -> BoolArray:
     both = np.concatenate([triples, others])
     _, number = np.unique(both, axis=0, return_inverse=True)
     number = number.ravel()
-    found: BoolArray = np.isin(number[: len(triples)], number[len(triples) :])
-    return found
+    is_among: BoolArray = np.isin(number[: len(triples)], number[len(triples) :])
+    return is_among
 
 
 def _first_distinct(ids: IntArray, most: int) -> IntArray:
-    """The first so many distinct ids, in their order."""
+    """The first `most` distinct ids, in their order."""
     distinct, first = np.unique(ids, return_index=True)
     return distinct[np.argsort(first)][:most]

@@ -12,7 +12,7 @@ from ookg.graph.hiding import Hiding
 from ookg.graph.triples import first_occurrences
 from ookg.types import BoolArray, IntArray
 
-Draw = Literal["entity", "triple"]
+DrawBy = Literal["entity", "triple"]
 NewEnd = Literal["both", "head", "tail"]
 SAMPLE, SAMPLE_SHARE = 300, 0.1
 
@@ -22,13 +22,13 @@ class HidingSettings:
     """Which entities to hide, and which of their triples to ask.
 
     sample: how many entities; None for a tenth of them, 300 at most
-    draw: "entity": each is as likely; "triple": an entity is the likelier, the more triples it has
+    draw: "entity": all are equally likely; "triple": an entity is likelier the more triples it has
     new: which end of a question is the hidden entity
-    share, most: of an entity's triples this share is asked, one at least and so many at most; the rest is given
+    share, most: of an entity's triples this share is asked, at least one and at most `most`; the rest is given
     """
 
     sample: int | None = None
-    draw: Draw = "entity"
+    draw: DrawBy = "entity"
     new: NewEnd = "both"
     share: float = 0.25
     most: int = 20
@@ -44,7 +44,7 @@ class HidingSettings:
         if not 0 < self.share < 1:
             raise InputError(f"a share of {self.share} to ask; it must lie between 0 and 1")
         if self.most < 1:
-            raise InputError(f"at most {self.most} questions an entity; it must be 1 or more")
+            raise InputError(f"at most {self.most} questions per entity; it must be 1 or more")
         if self.seed < 0:
             raise InputError(f"seed {self.seed}; it must not be negative")
 
@@ -87,7 +87,7 @@ def hide(triples: IntArray, num_entities: int, num_relations: int, settings: Hid
     random = np.random.default_rng(settings.seed)
     wanted = _sample_size(settings, num_entities)
     questions = _Questions.of(triples, _drawn(triples, num_entities, wanted, settings, random), num_relations)
-    # What is known again leaves the others no fewer triples: those that fit now still fit then.
+    # Making an entity known again takes no triples from the others: those that fit now still fit then.
     questions = _Questions.of(triples, questions.fitting(settings.new), num_relations)
     asked = questions.asked(settings, random)
     if not len(asked):
@@ -159,8 +159,8 @@ class _Questions:
         size = len(self.hiding.hidden)
         usable = np.bincount(self.owner[self.usable], minlength=size)
         askable = np.bincount(self.owner[self.askable(new)], minlength=size)
-        found: BoolArray = self.hiding.hidden & (usable >= 2) & (askable >= 1)
-        return found
+        fits: BoolArray = self.hiding.hidden & (usable >= 2) & (askable >= 1)
+        return fits
 
     def asked(self, settings: HidingSettings, random: np.random.Generator) -> IntArray:
         """The triples to ask, in the order of the graph: a random part of each entity's."""
@@ -172,5 +172,5 @@ class _Questions:
         rows = rows[np.argsort(self.owner[rows], kind="stable")]
         owner = self.owner[rows]
         place = np.arange(len(rows)) - np.searchsorted(owner, owner)
-        found: IntArray = np.sort(rows[place < most[owner]])
-        return found
+        asked: IntArray = np.sort(rows[place < most[owner]])
+        return asked

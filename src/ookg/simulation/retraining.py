@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Retraining:
     """How to train again: by the model's own settings.
 
-    steps: another number of them, if given
+    steps: another number of steps, if given
     reference: whether to train a second time, with what is given of the hidden entities, to compare newcomers with
     """
 
@@ -52,7 +52,7 @@ class Retraining:
 def train_again(
     checkpoint: Checkpoint, triples: IntArray, num_entities: int, retraining: Retraining, label: str
 ) -> Embedding:
-    """Vectors for other triples over the checkpoint's relations, by its settings and where its own vectors are."""
+    """Vectors for other triples over the checkpoint's relations, by its settings and on its device."""
     settings = retraining.settings(checkpoint.settings)
     if type(settings.geometry) is not type(checkpoint.embedding.geometry):
         other = type(checkpoint.embedding.geometry).__name__

@@ -75,8 +75,8 @@ class Simulation:
 
     def newcomers(self, weights: Weights, limit: NeighborLimit | None = None) -> Newcomers:
         """The hidden entities as new ones."""
-        found = find_newcomers(self.embedding, self.graph, self.hidden.known, self.given, weights, limit)
-        return found.with_room_for(self.hidden.num_hidden)
+        newcomers = find_newcomers(self.embedding, self.graph, self.hidden.known, self.given, weights, limit)
+        return newcomers.with_room_for(self.hidden.num_hidden)
 
     @cached_property
     def trained_scorer(self) -> Scorer:
@@ -99,7 +99,7 @@ class Simulation:
         return link_prediction(scorer, self.queries, self.hidden.true, size, "lan").ranks()
 
     def part(self, newcomers: BoolArray) -> Simulation:
-        """The same with some of the hidden entities: of the others nothing is given or asked."""
+        """The same with some of the hidden entities: nothing is given or asked about the others."""
         size = self.hidden.num_known
         mine = newcomers[np.maximum(self.given[:, 0], self.given[:, 2]) - size]
         asked = self.queries.select(newcomers[self.query_newcomer])
@@ -110,7 +110,7 @@ class Simulation:
         return replace(self, queries=self.queries.select(rows))
 
     def halves(self, seed: int) -> tuple[Simulation, Simulation]:
-        """Two parts of about as many hidden entities, alike in their numbers of triples: to choose on, and to check."""
+        """Two parts of about equal size, alike in the entities' numbers of triples: to choose on, and to check."""
         first = self.in_first_half(seed)
         return self.part(first), self.part(~first)
 
@@ -122,7 +122,7 @@ class Simulation:
         random = np.random.default_rng([HALVES, seed])
         order = asked[random.permutation(size)]
         order = order[np.argsort(self._given_counts[order], kind="stable")]
-        # Of each two neighbours in this order one goes to either half.
+        # Of every two neighbours in this order, one goes to each half.
         sides = random.permuted(np.tile([True, False], ((size + 1) // 2, 1)), axis=1)
         first = np.zeros(self.hidden.num_hidden, dtype=np.bool_)
         first[order] = sides.ravel()[:size]
@@ -134,7 +134,7 @@ def simulate(
     settings: HidingSettings | None = None,
     retraining: Retraining | None = None,
 ) -> Simulation:
-    """Make known entities of a model new again. The model itself is read alone.
+    """Make known entities of a model new again. The model itself is only read.
 
     retraining: train without the hidden entities, and once more with their given triples, so that no vector has seen a
         question; None takes the model's own vectors as they are, which is quick and too kind

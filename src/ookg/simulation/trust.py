@@ -68,7 +68,7 @@ class TrustTable:
 class Expectation:
     """A figure between 0 and 1 to expect of a vector: σ(Σ wᵢ xᵢ) over `FEATURES`.
 
-    weights: all but the first are 0 where the features tell nothing
+    weights: all but the first are 0 where the features say nothing
     error: the expected calibration error on entities it was not fitted to: in groups by what is expected, the mean
         difference to what came out
     gain: by how much its squared error there is smaller than that of a constant, as a share
@@ -80,26 +80,26 @@ class Expectation:
 
     def of(self, features: FloatArray) -> FloatArray:
         """(rows, features) -> (rows,)."""
-        found: FloatArray = 1 / (1 + np.exp(-(features * np.array(self.weights)).sum(axis=1)))
-        return found
+        share: FloatArray = 1 / (1 + np.exp(-(features * np.array(self.weights)).sum(axis=1)))
+        return share
 
     @classmethod
     def fit(cls, features: FloatArray, outcome: FloatArray, held_out: FloatArray, truth: FloatArray) -> Expectation:
         """Fit to some entities' outcomes and check on others; a constant where the features do not help there."""
-        # A share between 0 and 1 does where a yes or no does: the likelihood is that of its mean.
+        # A share between 0 and 1 works as well as yes or no: the likelihood is that of its mean.
         weights = fit_logistic(features, cast(BoolArray, outcome), L2)
-        found = cls(tuple(weights.tolist()), 0.0, 0.0)
+        fitted = cls(tuple(weights.tolist()), 0.0, 0.0)
         mean = float(np.clip(outcome.mean(), 1e-6, 1 - 1e-6))
         constant = cls((float(np.log(mean / (1 - mean))), *[0.0] * (features.shape[1] - 1)), 0.0, 0.0)
         floor = float(np.square(constant.of(held_out) - truth).mean())
-        gain = 1 - float(np.square(found.of(held_out) - truth).mean()) / floor if floor > 0 else 0.0
+        gain = 1 - float(np.square(fitted.of(held_out) - truth).mean()) / floor if floor > 0 else 0.0
         if not gain > 0:
-            found, gain = constant, 0.0
-        return replace(found, error=calibration_error(found.of(held_out), truth), gain=gain)
+            fitted, gain = constant, 0.0
+        return replace(fitted, error=calibration_error(fitted.of(held_out), truth), gain=gain)
 
 
 def calibration_error(expected: FloatArray, outcome: FloatArray) -> float:
-    """The mean over groups of about as many rows, by what is expected, of |mean expected - mean outcome|."""
+    """The mean of |mean expected - mean outcome| over groups of about equal size, sorted by what is expected."""
     number = min(BINS, max(1, len(expected) // FEWEST_IN_BIN))
     groups = np.array_split(np.argsort(expected, kind="stable"), number)
     return float(sum(abs((expected[rows] - outcome[rows]).sum()) for rows in groups) / max(1, len(expected)))
@@ -169,7 +169,7 @@ class Calibration:
                 )
                 for name in ("hits_at_10", "mrr")
             )
-            found = cls(
+            calibration = cls(
                 hits,
                 mrr,
                 int(values["most_triples"]),
@@ -178,10 +178,10 @@ class Calibration:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a calibration without or with a wrong {error}; audit the model again") from error
-        numbers = np.array([*hits.weights, *mrr.weights, found.most_spread])
+        numbers = np.array([*hits.weights, *mrr.weights, calibration.most_spread])
         if len(hits.weights) != len(FEATURES) or len(mrr.weights) != len(FEATURES) or not np.isfinite(numbers).all():
             raise InputError(f"a calibration needs {len(FEATURES)} finite weights; audit the model again")
-        return found
+        return calibration
 
 
 def _features(triples: IntArray, spread: FloatArray, most_triples: int, most_spread: float) -> FloatArray:
@@ -219,7 +219,7 @@ def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
     """
     which = np.arange(newcomers.support.num_newcomers) if which is None else which
     embedding, support = newcomers.embedding, newcomers.support
-    found = np.full(len(which), np.nan)
+    spread = np.full(len(which), np.nan)
     several = np.flatnonzero(support.counts[which] > 1)
     size = max(1, CHUNK_NUMBERS // embedding.geometry.entity_width)
     for start in range(0, len(several), size):
@@ -233,5 +233,5 @@ def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
             own = means[torch.from_numpy(place[part]).to(means.device)]
             gaps = embedding.plain_gaps(candidates(embedding, support, rows[part]), own)
             total += np.bincount(place[part], gaps, minlength=len(chunk))
-        found[chunk] = total / counts / embedding.mean_gap
-    return found
+        spread[chunk] = total / counts / embedding.mean_gap
+    return spread

@@ -9,8 +9,8 @@ One half of the hidden entities is what settings are chosen on, the other half w
 3. the weights of the combination: those under which the right answers are likeliest, if weights fitted to a half of
    these entities are better on the other half, both ways together, than the stored ones or the defaults.
 
-Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What is not
-told apart by the questions there are stays as it is.
+Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What the
+questions cannot decide stays as it is.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
-from ookg.simulation.choice import Method, NewcomerChoice
-from ookg.simulation.contenders import Contenders, Setup
+from ookg.simulation.choice import NewcomerChoice, NewcomerMethod
+from ookg.simulation.contenders import Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -58,7 +58,7 @@ class TuningSettings:
 
     retraining: None chooses on the model's own vectors, which have seen the answers: that favours a refinement which
         finds the trained vectors again, not one that serves real newcomers
-    trials: how many settings of the refinement to try; seconds: begin no further trial after so many
+    trials: how many settings of the refinement to try; seconds: begin no further trial after this many
     """
 
     hiding: HidingSettings = field(default_factory=HidingSettings)
@@ -125,18 +125,18 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     seed, begun = settings.hiding.seed, monotonic()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
     first, _ = simulation.halves(seed)
-    before, stored = Setup.of(checkpoint), NewcomerDefaults.of(checkpoint)
+    before, stored = NewcomerSetup.of(checkpoint), NewcomerDefaults.of(checkpoint)
     search = _Search(first, settings, begun)
     power = search.power(before.power)
     refine = None if before.refine is None else search.refinement(before.refine, power)
     ranking = search.ranking(power, refine, stored.ranking) if simulation.is_exact else {}
-    chosen = Setup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
+    chosen = NewcomerSetup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
     ranks = chosen.ranks(simulation, settings.progress)
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
     choice = NewcomerChoice(
         power=power,
         refine=refine,
-        best=_best({name: found[is_first] for name, found in ranks.items()}),
+        best=_best({name: one[is_first] for name, one in ranks.items()}),
         ranking=ranking,
         calibration=calibrations(simulation, ranks, seed),
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
@@ -145,14 +145,14 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}
     old = before.ranks(simulation, settings.progress) if before != chosen else {}
-    reported |= {f"{name}, before": found for name, found in old.items()}
-    reported |= {f"{name}, chosen": found for name, found in ranks.items()}
-    report = {name: RankSummary.of(found[~is_first]) for name, found in reported.items()}
+    reported |= {f"{name}, before": one for name, one in old.items()}
+    reported |= {f"{name}, chosen": one for name, one in ranks.items()}
+    report = {name: RankSummary.of(one[~is_first]) for name, one in reported.items()}
     return Tuning(choice, search.trials, report, [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE])
 
 
-def _best(ranks: dict[Method, FloatArray]) -> Method:
-    mrr = {name: float((1 / found).mean()) for name, found in ranks.items()}
+def _best(ranks: dict[NewcomerMethod, FloatArray]) -> NewcomerMethod:
+    mrr = {name: float((1 / values).mean()) for name, values in ranks.items()}
     return max(mrr, key=lambda name: mrr[name])
 
 
@@ -174,7 +174,7 @@ class _Search:
         return best if _is_better(tried[best], tried[start]) else start
 
     def refinement(self, start: RefineSettings, power: float) -> RefineSettings:
-        """The best settings found by moves of one number at a time."""
+        """The best settings that moves of one number at a time lead to."""
         contenders = Contenders(self.simulation, power)
         best, reached = start, self._refined(contenders, start)
         has_moved = True
@@ -184,18 +184,18 @@ class _Search:
                 for step in (factor, 1 / factor):
                     settings = best
                     while self._may_go_on() and (settings := _moved(settings, name, step)) != best:
-                        found = self._refined(contenders, settings)
-                        if not _is_better(found, reached):
+                        reciprocal = self._refined(contenders, settings)
+                        if not _is_better(reciprocal, reached):
                             break
-                        best, reached, has_moved = settings, found, True
+                        best, reached, has_moved = settings, reciprocal, True
         return best
 
     def ranking(
-        self, power: float, refine: RefineSettings | None, now: Mapping[Method, RankingWeights]
-    ) -> dict[Method, RankingWeights]:
+        self, power: float, refine: RefineSettings | None, now: Mapping[NewcomerMethod, RankingWeights]
+    ) -> dict[NewcomerMethod, RankingWeights]:
         """The weights of the combination for each kind of vectors: fitted ones if they are better than those of now."""
         contenders = Contenders(self.simulation, power)
-        vectors: dict[Method, Newcomers] = {"closed form": contenders.closed}
+        vectors: dict[NewcomerMethod, Newcomers] = {"closed form": contenders.closed}
         if refine is not None:
             vectors["refined"] = contenders.refined(refine)
         if len(self.simulation.queries) < FEWEST_TO_FIT or len(np.unique(self.simulation.queries.entity)) < 2:
@@ -203,7 +203,7 @@ class _Search:
         return {name: self._weights(name, contenders, newcomers, now[name]) for name, newcomers in vectors.items()}
 
     def _weights(
-        self, name: Method, contenders: Contenders, newcomers: Newcomers, now: RankingWeights
+        self, name: NewcomerMethod, contenders: Contenders, newcomers: Newcomers, now: RankingWeights
     ) -> RankingWeights:
         """The weights fitted to all questions, if weights fitted so are better than those of now on other entities."""
         simulation, seed = self.simulation, self.settings.hiding.seed
@@ -228,12 +228,12 @@ class _Search:
         """(queries,) the reciprocal ranks of the right answers."""
         return self._note(what, values, 1 / self.simulation.ranks(scorer))
 
-    def _note(self, what: str, values: dict[str, Any], found: FloatArray) -> FloatArray:
-        self.trials.append(Trial(what, values, float(found.mean())))
+    def _note(self, what: str, values: dict[str, Any], reciprocal: FloatArray) -> FloatArray:
+        self.trials.append(Trial(what, values, float(reciprocal.mean())))
         if self.settings.progress:
             said = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            print(f"tried {what}: {said}: MRR {found.mean():.4f}", file=sys.stderr, flush=True)
-        return found
+            print(f"tried {what}: {said}: MRR {reciprocal.mean():.4f}", file=sys.stderr, flush=True)
+        return reciprocal
 
     def _may_go_on(self) -> bool:
         limit = self.settings.seconds
@@ -241,9 +241,9 @@ class _Search:
         return in_time and len(self._tried) < self.settings.trials
 
 
-def _is_better(found: FloatArray, before: FloatArray) -> bool:
-    """Whether reciprocal ranks are higher than others of the same questions by more than chance would have it."""
-    gain = found - before
+def _is_better(after: FloatArray, before: FloatArray) -> bool:
+    """Whether reciprocal ranks are higher than others of the same questions by more than chance."""
+    gain = after - before
     return float(gain.mean()) >= max(LEAST_GAIN, float(gain.std()) / math.sqrt(len(gain)))
 
 

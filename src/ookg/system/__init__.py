@@ -1,1 +1,1 @@
-"""What the program needs of the machine: files, limits, progress, words for numbers."""
+"""What the program needs from the machine: files, limits, progress, words for numbers."""

@@ -40,11 +40,11 @@ REPLACED = "replaced"  # a folder on its way out, where two cannot be swapped in
 class PathLock:
     """A lock on a file or folder, for as long as this object lives. A killed process holds nothing.
 
-    is_sure: False where the file system has no locks: then nothing is held, and others are not known of
+    is_sure: False where the file system has no locks: then nothing is held, and others go unnoticed
     """
 
     def __init__(self, path: Path, *, shared: bool) -> None:
-        """Take it; BlockingIOError where another holds it, FileNotFoundError where there is nothing."""
+        """Take the lock; BlockingIOError if somebody else holds it, FileNotFoundError if the path does not exist."""
         self.is_sure, self._descriptor = False, -1
         if sys.platform == "win32":
             return
@@ -171,7 +171,7 @@ def _scratch_folder(target: Path) -> Iterator[Path]:
 
 
 def _put_in_place(new: Path, folder: Path, aside: Path) -> None:
-    """Let the folder `new` take the place of `folder`, with what else is in that."""
+    """Let the folder `new` take the place of `folder`, and keep the other files that are there."""
     if not os.path.lexists(folder):
         os.rename(new, folder)
         return
@@ -255,7 +255,7 @@ def _exchange(one: Path, other: Path) -> bool:
 def held(directory: Path) -> Iterator[bool]:
     """Hold a directory for writing: whoever else wants to hold it is refused meanwhile.
 
-    The file of the lock stays, as removing it could let two in; that of a process that was killed holds nothing.
+    The file of the lock stays, as removing it could let two in; that of a killed process holds nothing.
     False is yielded where the file system has no locks, so that others may be writing too.
     """
     from filelock import FileLock, Timeout  # only writers of models need it
@@ -280,7 +280,7 @@ def held(directory: Path) -> Iterator[bool]:
 
 
 def check_place(path: str | Path) -> None:
-    """Refuse a place where no file can be made before any work is done for it."""
+    """Refuse a place where no file can be made, before any work is done for it."""
     folder = Path(path).absolute().parent
     while not folder.exists():
         folder = folder.parent
@@ -291,10 +291,10 @@ def check_place(path: str | Path) -> None:
 
 
 def check_room(directory: Path, size: int) -> None:
-    """Refuse a disk that has not so many bytes free before any work is done for them."""
+    """Refuse a disk that does not have this many bytes free, before any work is done for them."""
     try:
         free = shutil.disk_usage(directory).free
-    except OSError:  # a file system that does not tell
+    except OSError:  # a file system that does not say
         return
     if free < size:
         problem = f"{_megabytes(free)} are free, and {_megabytes(size)} will be written"
@@ -306,7 +306,7 @@ def _megabytes(size: int) -> str:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file, with the permissions of other files: the library lets its owner alone read it."""
+    """Write a safetensors file, with the permissions of other files: the library lets only its owner read it."""
     from safetensors.torch import save_file
 
     path.touch()

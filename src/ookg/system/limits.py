@@ -24,7 +24,7 @@ class Limit:
 
     @property
     def value(self) -> int:
-        """The limit that is in force."""
+        """The limit in force."""
         text = os.environ.get(self.variable, "")
         if not text:
             return self.default

@@ -1,4 +1,4 @@
-"""What a result or a model says of the machine that made it."""
+"""What a result or a model says about the machine that made it."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def is_gpu(device: str) -> bool:
 
 def versions(device: torch.device) -> dict[str, str]:
     """The versions that figures may depend on: of the package, Python, PyTorch and what compiles the kernels."""
-    found = {"ookg": __version__, "python": platform.python_version()}
+    by_name = {"ookg": __version__, "python": platform.python_version()}
     for name in ("torch", "triton" if device.type == "cuda" else "numba"):
         try:
-            found[name] = version(name)
+            by_name[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return by_name

@@ -31,7 +31,7 @@ def silence(stream: TextIO) -> None:
 
 
 class Reporter(Protocol):
-    """What long work tells: how far it is, and how to read a figure worth showing (read only when it is shown)."""
+    """What long work reports: how far it is, and how to read a figure worth showing (read only when it is shown)."""
 
     def __call__(self, done: int, figure: Callable[[], str] | None = None) -> None:
         """Say that `done` units are done."""

@@ -63,10 +63,10 @@ class TritonStep:
     name = "triton"
 
     def __init__(
-        self, tables: Tables, sampler: Sampler, settings: TrainingSettings, tuning: compute.Tuning | None = None
+        self, tables: Tables, sampler: Sampler, settings: TrainingSettings, tuning: compute.KernelShape | None = None
     ) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
-        self.tuning = tuning or compute.Tuning.measured(settings.geometry)
+        self.tuning = tuning or compute.KernelShape.measured(settings.geometry)
         device, batch, width = tables.entities.device, sampler.batch, tables.entities.shape[1]
         self.on_gpu = device.type == "cuda"
         self.triples = sampler.triples.contiguous()
