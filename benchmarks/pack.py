@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ookg.datasets import load_dataset, published_sets
 from ookg.datasets.dataset import PARTS
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.folder import load_dataset
+from ookg.datasets.published import published_sets
 
 
 def pack(name: str, folder: Path) -> Path:

@@ -8,7 +8,7 @@ import pytest
 
 from ookg.cli import datasets as command
 from ookg.cli import main
-from ookg.datasets import load_dataset
+from ookg.datasets.folder import load_dataset
 
 TRAIN, AUX, TEST = "a\tlikes\tb\nb\tlikes\tc\nc\tknows\ta\n", "new\tlikes\ta\n", "new\tknows\tc\n"
 

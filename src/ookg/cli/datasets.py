@@ -19,19 +19,12 @@ from ookg.cli.console import (
     triple_format,
     whole_number,
 )
-from ookg.datasets import (
-    DatasetStatistics,
-    SplitSettings,
-    check_target,
-    fetch,
-    find_dataset,
-    load_dataset,
-    published_sets,
-    split,
-    statistics,
-    write_dataset,
-)
-from ookg.datasets.download import BASE_URL, Progress
+from ookg.datasets.dataset import check_target, write_dataset
+from ookg.datasets.download import BASE_URL, Progress, fetch
+from ookg.datasets.folder import find_dataset, load_dataset
+from ookg.datasets.published import published_sets
+from ookg.datasets.splitting import SplitSettings, split
+from ookg.datasets.summary import DatasetStatistics, statistics
 from ookg.errors import InputError
 from ookg.graph.reading import STANDARD_INPUT
 from ookg.graph.triples import read_triples

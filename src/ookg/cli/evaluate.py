@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate and print."""
-    from ookg.datasets import load_dataset
+    from ookg.datasets.folder import load_dataset
     from ookg.evaluation.evaluate import LinkPredictionResult
     from ookg.scoring.link_prediction import PROTOCOLS
 

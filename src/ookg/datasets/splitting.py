@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from ookg.datasets.dataset import Dataset, Task, compact
+from ookg.datasets.dataset import Dataset, compact
+from ookg.datasets.encoded import Task
 from ookg.datasets.negatives import Corruptor
 from ookg.errors import InputError
 from ookg.graph.hiding import Hiding, mask

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ookg.datasets.dataset import Dataset, Task
+from ookg.datasets.dataset import Dataset
+from ookg.datasets.encoded import Task
 from ookg.graph.triples import TripleIds
 
 

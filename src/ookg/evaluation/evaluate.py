@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ookg.datasets import Dataset, Task, load_dataset
-from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.dataset import Dataset
+from ookg.datasets.encoded import EncodedDataset, Task
+from ookg.datasets.folder import load_dataset
 from ookg.errors import InputError
 from ookg.evaluation.measuring import judged_claims, queries_of, ranked
 from ookg.evaluation.subject import EvaluatedModel

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.datasets import Dataset, Task
+from ookg.datasets.dataset import Dataset
+from ookg.datasets.encoded import Task
 from ookg.errors import InputError, unknown_name
 from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassificationResult, evaluate
 from ookg.evaluation.judging import classify_judged, fit_judge

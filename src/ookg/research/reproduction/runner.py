@@ -208,15 +208,15 @@ class _DatasetReader:
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse before the first training what would fail at a later one."""
-        from ookg.datasets import find_dataset, load_dataset
+        from ookg.datasets.folder import find_dataset, load_dataset
 
         for name in sorted(names):
             if find_dataset(name, self.data) is None:
                 load_dataset(name, self.data)  # says what is missing
 
     def __call__(self, name: str) -> EncodedDataset:
-        from ookg.datasets import load_dataset
         from ookg.datasets.encoded import EncodedDataset
+        from ookg.datasets.folder import load_dataset
 
         if self._last is None or self._last.name != name:
             self._last = EncodedDataset.of(load_dataset(name, self.data))

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from ookg.datasets.dataset import Task
-    from ookg.datasets.encoded import EncodedDataset
+    from ookg.datasets.encoded import EncodedDataset, Task
     from ookg.graph.statistics import GraphStatistics
     from ookg.models.embedding import Embedding
     from ookg.research.reproduction.cache import ModelCache, Settings, TrainedModel
