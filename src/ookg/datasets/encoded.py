@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ookg.graph.ids import TripleIds, Truth
+
 if TYPE_CHECKING:
     from ookg.datasets.dataset import Dataset
-    from ookg.graph.triples import TripleIds, Triples, Truth
+    from ookg.graph.triples import Triples
     from ookg.graph.vocabulary import Vocabulary
 
 Task = Literal["link-prediction", "triplet-classification"]
