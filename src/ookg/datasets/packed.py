@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def pack(dataset: EncodedDataset | EncodedGrowth, folder: str | Path) -> Path:
     else:
         arrays = {part: getattr(dataset, part) for part in DATASET_PARTS}
         sizes = [[dataset.num_known, dataset.num_entities, dataset.num_trained, dataset.num_relations]]
-    packed = {part: ids.astype(np.int32) for part, ids in arrays.items()}
+    packed: dict[str, Any] = {part: ids.astype(np.int32) for part, ids in arrays.items()}
     if isinstance(dataset, EncodedDataset):
         truths = {"valid_truth": dataset.valid_truth, "test_truth": dataset.test_truth}
         packed |= {part: truth for part, truth in truths.items() if truth is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -64,6 +65,23 @@ def kept_by(protocol: Protocol, queries: Queries, num_known: int, num_relations:
 
 def other_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> AnswerIndex:
     """Each query's true answers among the candidates, the asked one included."""
+    shared = shared_answers(queries, true_triples, num_candidates)
+    return shared.index.select(shared.question)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedAnswers:
+    """The true answers of many queries, of which the equal ones share theirs.
+
+    index: the answers to each distinct question; question: (queries,) which one each query asks
+    """
+
+    index: AnswerIndex
+    question: IntArray
+
+
+def shared_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> SharedAnswers:
+    """The same, where there are so many queries that their answers would fill the memory."""
     size = max(int(true_triples.max()), int(queries.entity.max(initial=0)), int(queries.relation.max(initial=0))) + 1
     head, relation, tail = true_triples.T
     asked = _key(queries.entity, queries.relation, queries.asks_tail, size)
@@ -74,7 +92,8 @@ def other_answers(queries: Queries, true_triples: IntArray, num_candidates: int)
     wanted = (answers < num_candidates) & (questions[place] == keys)  # few of all triples: sort only those
     # One number for each pair sorts much faster than two columns.
     number, answer = np.divmod(np.unique(place[wanted] * num_candidates + answers[wanted]), num_candidates)
-    return AnswerIndex.build(question.ravel(), number, answer)
+    offsets = np.searchsorted(number, np.arange(len(questions) + 1)).astype(np.int64)
+    return SharedAnswers(AnswerIndex(answer, offsets, num_candidates), question.ravel())
 
 
 def _key(entity: IntArray, relation: IntArray, asks_tail: BoolArray | int, size: int) -> IntArray:

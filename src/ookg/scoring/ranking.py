@@ -36,10 +36,14 @@ class RankCounts:
 
 @dataclass(frozen=True)
 class AnswerIndex:
-    """All true answers of many queries: query n has answers[offsets[n]:offsets[n + 1]]."""
+    """All true answers of many queries: query n has answers[offsets[n]:offsets[n + 1]].
+
+    below: where this is known, each query's answers are distinct and below this number
+    """
 
     answers: IntArray
     offsets: IntArray
+    below: int | None = None
 
     @classmethod
     def build(cls, queries: IntArray, true_keys: IntArray, true_answers: IntArray) -> AnswerIndex:
@@ -55,19 +59,24 @@ class AnswerIndex:
 
     def distinct_below(self, num_entities: int) -> AnswerIndex:
         """Each query's distinct answers among the first `num_entities` entities."""
+        if self.below is not None and self.below <= num_entities:
+            return self
         size = len(self.offsets) - 1
         query, answer = self.pairs(0, size)
         inside = answer < num_entities
-        query, answer = np.divmod(np.unique(query[inside] * num_entities + answer[inside]), num_entities)
+        query, answer = query[inside], answer[inside]
+        if self.below is None:
+            query, answer = np.divmod(np.unique(query * num_entities + answer), num_entities)
         counts = np.bincount(query, minlength=size)
-        return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), num_entities)
 
     def select(self, rows: IntArray) -> AnswerIndex:
         """The answers of some of the queries, in that order."""
         counts = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         place = np.repeat(np.arange(len(rows)), counts)
-        return AnswerIndex(self.answers[np.arange(len(place)) - offsets[place] + self.offsets[rows][place]], offsets)
+        answers = self.answers[np.arange(len(place)) - offsets[place] + self.offsets[rows][place]]
+        return AnswerIndex(answers, offsets, self.below)
 
     def pairs(self, start: int, end: int) -> tuple[IntArray, IntArray]:
         """(query counted from `start`, answer) for the queries from start to end."""
@@ -119,7 +128,8 @@ def query_rank_counts(embedding: Embedding, vectors: Tensor, queries: Queries, o
     """
     counts = RankCounts(*np.empty((2, len(queries)), dtype=np.int64))
     for view in views(embedding, vectors, queries):
-        answers, rivals = queries.answer[view.rows], others.select(view.rows)
+        is_all = len(view.rows) == len(queries)
+        answers, rivals = queries.answer[view.rows], others if is_all else others.select(view.rows)
         ranked = _rank_counts(view.embedding, view.points, answers, rivals)
         counts.better[view.rows], counts.equal[view.rows] = ranked.better, ranked.equal
     return counts
