@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,6 +258,31 @@ def test_the_reference_step_goes_the_same_way(
     torch.testing.assert_close(fast.relations, slow.embedding.relations, rtol=1e-3, atol=1e-3)
 
 
+def test_the_steps_of_a_gpu_go_the_same_way(interpreted: Callable[[str], str]) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed: its kernels cannot be interpreted")
+    assert "both ways equal" in interpreted(__file__)
+
+
+def compare_gpu_steps(model: str, mode: Mode) -> None:
+    """Steps by Triton's interpreter against the reference, from the same start."""
+    from ookg.training.gpu_step import TritonStep
+
+    settings = SETTINGS.changed({"model": model, "dim": 4, "batch": 4, "negatives": 2, "steps": 20})
+    embedding, found = trained(settings), []
+    for step in (TritonStep, ReferenceStep):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "ookg.training.trainer.fastest_step", lambda *arguments, step=step: (step(*arguments), step.name)
+            )
+            found.append(continue_training(embedding, growth(), settings, UpdateSettings(mode, steps=3)))
+    assert [one.note for one in found] == ["triton", "reference"]
+    for table in ("entities", "relations"):
+        fast, slow = (getattr(one.embedding, table) for one in found)
+        torch.testing.assert_close(fast, slow, rtol=2e-3, atol=2e-4)
+    if mode == "freeze":
+        assert torch.equal(found[0].embedding.entities[:KNOWN], embedding.entities)
+
+
 def test_what_was_removed_is_not_learned_and_entities_without_triples_keep_their_vectors(
     embedding: Embedding, settings: TrainingSettings
 ) -> None:
@@ -380,3 +406,9 @@ def test_what_does_not_fit_is_refused(embedding: Embedding, settings: TrainingSe
     squared = Embedding(TransE(8, squared=True), torch.rand(KNOWN, 8), torch.rand(RELATIONS, 8))
     with pytest.raises(InputError, match="cannot be trained on as"):
         continue_training(squared, whole, SETTINGS, UPDATE)
+
+
+if __name__ == "__main__":
+    compare_gpu_steps("transe", "freeze")
+    compare_gpu_steps("rotate", "new-only")
+    print("both ways equal")
