@@ -58,10 +58,10 @@ def read_packed(path: str | Path) -> EncodedDataset | EncodedGrowth:
     """The data set of a file that `pack` wrote, under the file's name."""
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, Array] = {name: file[name] for name in file.files}
         return _growth(path.stem, arrays) if arrays["sizes"].ndim == 2 else _dataset(path.stem, arrays)
-    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, TypeError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         remedy = "pack the data set again with benchmarks/pack.py"
         raise FileError(path, f"no packed data set ({error})", remedy) from error
 
