@@ -91,7 +91,10 @@ def without_snapshots(*numbers: int) -> Callable[[Path], None]:
 
 
 def written(name: str, text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_text(text) and None
+    def damage(folder: Path) -> None:
+        (folder / name).write_text(text)
+
+    return damage
 
 
 @pytest.mark.parametrize(
