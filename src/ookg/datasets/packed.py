@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,11 @@ from ookg.graph.ids import TripleIds
 from ookg.system.files import atomic_write
 from ookg.types import Array
 
+# What the readers of archives and of NumPy's header raise where bytes are damaged, and what does not fit together.
+UNPACKING_ERRORS = (
+    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, RuntimeError, SyntaxError,
+    TokenError, MemoryError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 DATASET_PARTS = ("train", "valid", "aux", "test")
 
 
@@ -61,7 +67,7 @@ def read_packed(path: str | Path) -> EncodedDataset | EncodedGrowth:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, Array] = {name: file[name] for name in file.files}
         return _growth(path.stem, arrays) if arrays["sizes"].ndim == 2 else _dataset(path.stem, arrays)
-    except (OSError, ValueError, TypeError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except UNPACKING_ERRORS as error:
         remedy = "pack the data set again with benchmarks/pack.py"
         raise FileError(path, f"no packed data set ({error})", remedy) from error
 
