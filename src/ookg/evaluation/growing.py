@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from ookg.errors import InputError
-from ookg.scoring.link_prediction import SharedAnswers, shared_answers
+from ookg.scoring.link_prediction import shared_answers
 from ookg.scoring.queries import Queries
-from ookg.scoring.ranking import query_rank_counts
+from ookg.scoring.ranking import SharedAnswers, query_rank_counts
 from ookg.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -191,12 +191,11 @@ def _mrr(embedding: Embedding, test: _Asked, scored: BoolArray, num_candidates: 
 
     candidates = Embedding(embedding.geometry, embedding.entities[:num_candidates], embedding.relations)
     ranks: FloatArray = np.full(len(test.queries), float(num_candidates))
-    index, question = test.answers.index.distinct_below(num_candidates), test.answers.question
-    counts = np.diff(index.offsets)[question]
-    for rows in _chunks(np.flatnonzero(scored), counts):
+    answers = test.answers.distinct_below(num_candidates)
+    for rows in _chunks(np.flatnonzero(scored), answers.counts):
         queries = test.queries.select(rows)
         vectors = embedding.entities[torch.from_numpy(queries.entity).to(embedding.device)]
-        ranks[rows] = query_rank_counts(candidates, vectors, queries, index.select(question[rows])).ranks()
+        ranks[rows] = query_rank_counts(candidates, vectors, queries, answers.select(rows)).ranks()
     return float((1 / ranks).mean())
 
 

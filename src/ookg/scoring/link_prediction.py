@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from ookg.scoring.queries import Queries
-from ookg.scoring.ranking import AnswerIndex, RankCounts
+from ookg.scoring.ranking import AnswerIndex, RankCounts, SharedAnswers
 from ookg.scoring.scorer import Scorer
 from ookg.system.progress import Reporter
 from ookg.types import BoolArray, IntArray
@@ -65,19 +64,7 @@ def kept_by(protocol: Protocol, queries: Queries, num_known: int, num_relations:
 
 def other_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> AnswerIndex:
     """Each query's true answers among the candidates, the asked one included."""
-    shared = shared_answers(queries, true_triples, num_candidates)
-    return shared.index.select(shared.question)
-
-
-@dataclass(frozen=True, eq=False)
-class SharedAnswers:
-    """The true answers of many queries, of which the equal ones share theirs.
-
-    index: the answers to each distinct question; question: (queries,) which one each query asks
-    """
-
-    index: AnswerIndex
-    question: IntArray
+    return shared_answers(queries, true_triples, num_candidates).listed()
 
 
 def shared_answers(queries: Queries, true_triples: IntArray, num_candidates: int) -> SharedAnswers:

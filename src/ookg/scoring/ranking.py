@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -84,6 +85,36 @@ class AnswerIndex:
         return np.repeat(np.arange(end - start), counts), self.answers[self.offsets[start] : self.offsets[end]]
 
 
+@dataclass(frozen=True, eq=False)
+class SharedAnswers:
+    """The true answers of many queries, of which the equal ones share theirs.
+
+    index: the answers to each distinct question; question: (queries,) which one each query asks
+    A query's own answer is among them. Queries of one question have the same entity, relation and direction.
+    """
+
+    index: AnswerIndex
+    question: IntArray
+
+    @property
+    def counts(self) -> IntArray:
+        """(queries,) how many answers each query has."""
+        found: IntArray = np.diff(self.index.offsets)[self.question]
+        return found
+
+    def select(self, rows: IntArray) -> SharedAnswers:
+        """The answers of some of the queries, in that order."""
+        return SharedAnswers(self.index, self.question[rows])
+
+    def distinct_below(self, num_entities: int) -> SharedAnswers:
+        """Each question's distinct answers among the first `num_entities` entities."""
+        return SharedAnswers(self.index.distinct_below(num_entities), self.question)
+
+    def listed(self) -> AnswerIndex:
+        """The answers query by query, which may be many times as many."""
+        return self.index.select(self.question)
+
+
 @dataclass(frozen=True)
 class View:
     """Some queries and the space in which their answers are looked for.
@@ -121,7 +152,9 @@ def views(embedding: Embedding, vectors: Tensor, queries: Queries) -> Iterator[V
                 yield View(chosen, seen, point)
 
 
-def query_rank_counts(embedding: Embedding, vectors: Tensor, queries: Queries, others: AnswerIndex) -> RankCounts:
+def query_rank_counts(
+    embedding: Embedding, vectors: Tensor, queries: Queries, others: AnswerIndex | SharedAnswers
+) -> RankCounts:
     """Compare the known answer of each query with all entities but the query's other true answers.
 
     vectors: (queries, entity_width) of the queries' entities; others: each query's true answers
@@ -147,9 +180,25 @@ def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray
     return _rank_counts(embedding, points, answers, others)
 
 
-def _rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+def _rank_counts(
+    embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex | SharedAnswers
+) -> RankCounts:
     """The same in the space that the points are in."""
+    if isinstance(others, SharedAnswers):
+        if embedding.entities.is_cuda and embedding.geometry.kernel is not None:
+            with suppress(ImportError):
+                return _shared_rank_counts(embedding, points, answers, others)
+        others = others.listed()
     return _fastest(embedding)(embedding, points, answers, others.distinct_below(embedding.num_entities))
+
+
+def _shared_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: SharedAnswers) -> RankCounts:
+    from ookg.kernels.gpu_ranking import shared_rank_counts
+
+    asked, question = np.unique(others.question, return_inverse=True)
+    index = others.index.select(asked).distinct_below(embedding.num_entities)
+    pairs = index.pairs(0, len(asked))
+    return RankCounts(*shared_rank_counts(embedding, points, answers, question.ravel(), pairs))
 
 
 def _fastest(embedding: Embedding) -> Compare:
