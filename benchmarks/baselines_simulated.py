@@ -15,8 +15,8 @@ import json
 
 import torch
 
-from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.folder import load_dataset
 from ookg.evaluation.measuring import classification_figures
 from ookg.research.baselines import BASELINES, published_settings, train_baseline
 from ookg.simulation.hidden_claims import hide_claims

@@ -18,8 +18,8 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.folder import load_dataset
 from ookg.research.baselines import BASELINES, TrainedBaseline, published_settings
 from ookg.research.baselines.aggregators import Lstm
 from ookg.research.baselines.encoder import Encoder

@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ookg.datasets import SplitSettings, split, write_dataset
-from ookg.datasets.splitting import Split
+from ookg.datasets.dataset import write_dataset
+from ookg.datasets.splitting import Split, SplitSettings, split
 from ookg.errors import OokgError
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import as_triples

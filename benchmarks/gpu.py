@@ -23,6 +23,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from ookg.kernels.gpu_ranking import shared_rank_counts
 from ookg.kernels.gpu_step import KernelShape
 from ookg.models import RotatE, TransE
 from ookg.models.embedding import Embedding
@@ -109,7 +110,21 @@ def check_ranks() -> None:
         slow = reference_rank_counts(embedding, points, answers, others)
         if fast.better.tolist() != slow.better.tolist() or fast.equal.tolist() != slow.equal.tolist():
             raise SystemExit(f"FAILED: ranks differ for {geometry}")
+        check_shared_ranks(embedding, points)
         print(f"check {geometry}: rank counts equal, {int(fast.equal.sum())} ties")
+
+
+def check_shared_ranks(embedding: Embedding, points: torch.Tensor) -> None:
+    """Queries of which many ask the same question, against each on its own."""
+    rng = np.random.default_rng(2)
+    question, answers = rng.integers(0, len(points), 4000), rng.integers(0, 5000, 4000)
+    pairs = np.unique(np.stack([question, answers], axis=1), axis=0)
+    listed = AnswerIndex.build(question, pairs[:, 0], pairs[:, 1])
+    repeated = points[torch.from_numpy(question).cuda()]
+    one = filtered_rank_counts(embedding, repeated, answers, listed)
+    better, equal = shared_rank_counts(embedding, repeated, answers, question, (pairs[:, 0], pairs[:, 1]))
+    if one.better.tolist() != better.tolist() or one.equal.tolist() != equal.tolist():
+        raise SystemExit(f"FAILED: ranks of shared questions differ for {embedding.geometry}")
 
 
 def trained(data: dict[str, Any], steps: int, model: str, norm: int) -> Trainer:

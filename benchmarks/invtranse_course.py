@@ -20,9 +20,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ookg.datasets import find_dataset, load_dataset
 from ookg.datasets.dataset import part_files
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.folder import find_dataset, load_dataset
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers

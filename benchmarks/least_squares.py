@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.folder import load_dataset
 from ookg.graph.statistics import GraphStatistics
 from ookg.models import Projected
 from ookg.models.embedding import Embedding

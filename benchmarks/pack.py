@@ -1,6 +1,8 @@
-"""Pack published data sets as compressed id arrays, for a machine that has no reader for them.
+"""Pack data sets as compressed id arrays, for a machine that has no reader for them.
 
 python benchmarks/pack.py FOLDER [NAME ...]
+
+`ookg reproduce --data FOLDER` reads them there.
 """
 
 from __future__ import annotations
@@ -8,33 +10,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
-from ookg.datasets import load_dataset, published_sets
-from ookg.datasets.dataset import PARTS
 from ookg.datasets.encoded import EncodedDataset
-
-
-def pack(name: str, folder: Path) -> Path:
-    """Known entities come first, then new ones; relations of train first, then the others."""
-    dataset = EncodedDataset.of(load_dataset(name))
-    arrays = {part: getattr(dataset, part).astype(np.int32) for part in PARTS}
-    truths = {"valid_truth": dataset.valid_truth, "test_truth": dataset.test_truth}
-    arrays |= {part: truth for part, truth in truths.items() if truth is not None}
-    sizes = [dataset.num_known, dataset.num_entities, dataset.num_trained, dataset.num_relations]
-    path = folder / f"{name}.npz"
-    np.savez_compressed(path, sizes=np.array(sizes), **arrays)
-    return path
+from ookg.datasets.folder import load_dataset
+from ookg.datasets.growing import find_growing, load_growing
+from ookg.datasets.packed import pack
+from ookg.datasets.published import published_sets
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="published data sets, all by default")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="data sets, growing ones too (all published ones)")
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names or published_sets():
-        packed = pack(name, options.folder)
+        is_growing = find_growing(name) is not None
+        packed = pack(
+            load_growing(name).encoded if is_growing else EncodedDataset.of(load_dataset(name)), options.folder
+        )
         print(packed, packed.stat().st_size)
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ookg.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ookg.datasets import load_dataset as load_dataset
+    from ookg.datasets.folder import load_dataset as load_dataset
+    from ookg.datasets.growing import load_growing as load_growing
     from ookg.errors import OokgError as OokgError
     from ookg.evaluation.evaluate import evaluate as evaluate
     from ookg.evaluation.judging import judge as judge
@@ -59,7 +60,8 @@ _HOMES = {
     "Uniform": "ookg.newcomers.reducer",
     "evaluate": "ookg.evaluation.evaluate",
     "judge": "ookg.evaluation.judging",
-    "load_dataset": "ookg.datasets",
+    "load_dataset": "ookg.datasets.folder",
+    "load_growing": "ookg.datasets.growing",
     "preset": "ookg.training.settings",
     "read_triples": "ookg.graph.triples",
     "train": "ookg.model.train",

@@ -8,7 +8,7 @@ import pytest
 
 from ookg.cli import datasets as command
 from ookg.cli import main
-from ookg.datasets import load_dataset
+from ookg.datasets.folder import load_dataset
 
 TRAIN, AUX, TEST = "a\tlikes\tb\nb\tlikes\tc\nc\tknows\ta\n", "new\tlikes\ta\n", "new\tknows\tc\n"
 
@@ -182,3 +182,56 @@ def test_share_and_count_exclude_each_other(capsys: pytest.CaptureFixture[str]) 
         main(["datasets", "split", "x", "--out", "y", "--share", "0.1", "--count", "5"])
     assert stop.value.code == 2
     assert "not allowed with" in capsys.readouterr().err
+
+
+def test_split_into_snapshots(triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "data" / "continual" / "mine"
+    command = ["datasets", "split", str(triples), "--snapshots", "3", "--out", str(out)]
+    assert main([*command, "--share", "0.2", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["name"], len(made["snapshots"])) == ("mine", 3)
+    assert sum(snapshot[part] for snapshot in made["snapshots"] for part in ("train", "valid", "test")) == 240
+    assert made["snapshots"][-1]["entities"] == 60
+    assert main(["datasets", "list", "--data", str(tmp_path / "data")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["mine", "growing", str(out)]
+    assert main(["datasets", "stats", "mine", "--data", str(tmp_path / "data")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "mine, a growing data set"
+    assert len(lines) == 5
+    assert main([*command, "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--snapshots", "1"], "1 snapshots; ask for 2 to"),
+        (["--snapshots", "3", "--new", "head"], "--new with --snapshots"),
+        (["--snapshots", "3", "--count", "5"], "--count with --snapshots"),
+        (["--snapshots", "3", "--task", "link-prediction"], "--task with --snapshots"),
+        (["--snapshots", "200"], "too few for 200 snapshots"),
+    ],
+)
+def test_snapshots_refuse_nonsense(
+    triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["datasets", "split", str(triples), "--out", str(tmp_path / "out"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_is_evaluated_on_a_growing_set(
+    triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "grown"
+    assert main(["datasets", "split", str(triples), "--snapshots", "3", "--out", str(out)]) == 0
+    settings = ["--dim", "4", "--steps", "5", "--batch", "16", "--negatives", "2"]
+    assert main(["train", str(out / "0" / "train.txt"), "--out", str(tmp_path / "model"), *settings]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "model"), "--dataset", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["task"], found["after"], len(found["snapshots"])) == ("growing", 0, 1)
+    assert 0 < found["mrr"] <= 1
+    assert main(["evaluate", str(tmp_path / "model"), "--dataset", str(out)]) == 0
+    assert "after snapshot 0: MRR among all entities known by then" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "model"), "--dataset", str(out), "--task", "link-prediction"]) == 2
+    assert "task is for data sets with new entities" in capsys.readouterr().err

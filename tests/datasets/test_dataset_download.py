@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ookg.datasets import DownloadError, PublishedSet, download, fetch, load_dataset, published_sets
+from ookg.datasets import download
+from ookg.datasets.download import DownloadError, fetch
+from ookg.datasets.folder import load_dataset
+from ookg.datasets.published import PublishedSet, published_sets
 from ookg.errors import FileError, InputError
 
 NAME, REMOTE = "WN11-Head-1000", "WN11_OOKB_head1000"

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ookg.datasets import Dataset, Task, compact, find_dataset, load_dataset, statistics, write_dataset
+from ookg.datasets.dataset import Dataset, compact, write_dataset
+from ookg.datasets.encoded import Task
+from ookg.datasets.folder import find_dataset, load_dataset
+from ookg.datasets.summary import statistics
 from ookg.errors import DatasetError, FileError, InputError
 from ookg.graph.triples import Triples, as_triples, read_triples, write_triples
 

@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-from ookg.datasets import load_dataset, published_set, published_sets, statistics
+from ookg.datasets.folder import load_dataset
+from ookg.datasets.published import published_set, published_sets
+from ookg.datasets.summary import statistics
 
 needs_data = pytest.mark.skipif(not os.environ.get("OOKG_DATA"), reason="OOKG_DATA is not set: no published data sets")
 

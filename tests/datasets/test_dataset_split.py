@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ookg.datasets import Split, SplitSettings, split, statistics
+from ookg.datasets.splitting import Split, SplitSettings, split
+from ookg.datasets.summary import statistics
 from ookg.errors import InputError
 from ookg.graph.triples import Triples, as_triples
 

@@ -57,6 +57,8 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("datasets", "list"),
     ("datasets", "stats", "@dataset/data"),
     ("datasets", "split", "graph.tsv", "--out", "data"),
+    ("datasets", "split", "graph.tsv", "--out", "data", "--snapshots", "2"),
+    ("evaluate", MODEL, "--dataset", "@growing/grown"),
     ("reproduce", "--from-results", "--out", "@results/results"),
     ("reproduce", "--list", "--out", "@results/results"),
     ("determinacy",),

@@ -90,6 +90,8 @@ def kinds() -> list[Kind]:
             ],
         )
     )
+    grown = ("evaluate", MODEL, "--dataset", "grown")
+    found.append(Kind("growing data set", "growing", [("datasets", "stats", "grown"), grown, (*grown, "--json")]))
     reproduce = ("reproduce", "--from-results", "--out", "results")
     listed = ("reproduce", "--list", "--out", "results", "--table", "link-prediction", "--dataset", "FB15k-Head-10")
     found.append(Kind("results", "results", [reproduce, (*reproduce, "--json"), listed], ("results/**/*",)))
@@ -154,6 +156,10 @@ def write_inputs(folder: Path) -> None:
     parts = {"train": known, "valid": known[:5], "aux": new[:3], "test": [("new0", "r2", "e5"), ("e6", "r0", "new1")]}
     for name, rows in parts.items():
         write_triples(folder / "dataset" / "data" / f"{name}.txt", as_triples(rows))
+    snapshots = [(known[:30], known[30:35]), (known[35:], [("e0", "r0", "e1")])]
+    for number, (train, test) in enumerate(snapshots):
+        for name, rows in (("train", train), ("valid", test[:2]), ("test", test)):
+            write_triples(folder / "growing" / "grown" / str(number) / f"{name}.txt", as_triples(rows))
     (folder / "settings").mkdir()
     lines = [f"{name} = {json.dumps(value)}" for name, value in SETTINGS.to_dict().items()]
     (folder / "settings" / "settings.toml").write_text("\n".join(["# a comment", *lines]) + "\n")

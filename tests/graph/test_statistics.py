@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ookg
-from ookg.datasets import load_dataset
+from ookg.datasets.folder import load_dataset
 from ookg.graph import statistics
 from ookg.graph.layers import Layers
 from ookg.graph.statistics import MOST_RELATIONS, GraphStatistics, directed_cooccurrence, pairs_gained

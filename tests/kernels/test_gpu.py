@@ -86,9 +86,30 @@ def compare_ranks(geometry: Geometry) -> None:
     assert sum(equal) > 10
 
 
+def compare_shared_ranks(geometry: Geometry) -> None:
+    from ookg.kernels.gpu_ranking import shared_rank_counts
+
+    rng = np.random.default_rng(1)
+    table = torch.from_numpy(rng.integers(0, 3, size=(140, geometry.entity_width))).float()
+    table[5] = torch.nan  # no vector
+    question = np.concatenate([np.arange(6), rng.integers(0, 6, 30)])
+    points = torch.from_numpy(rng.integers(0, 3, size=(6, geometry.entity_width))).float()[question]
+    answers = rng.integers(6, 140, len(question))
+    given = np.stack([np.repeat(np.arange(6), 21), np.tile(np.r_[5, rng.integers(0, 140, 20)], 6)], axis=1)
+    pairs = np.unique(np.concatenate([given, np.stack([question, answers], axis=1)]), axis=0)
+    embedding = Embedding(geometry, table, torch.zeros(1, geometry.relation_width))
+    listed = AnswerIndex.build(question, pairs[:, 0], pairs[:, 1])
+    expected = reference_rank_counts(embedding, points, answers, listed)
+    better, equal = shared_rank_counts(embedding, points, answers, question, (pairs[:, 0], pairs[:, 1]))
+    assert better.tolist() == expected.better.tolist()
+    assert equal.tolist() == expected.equal.tolist()
+    assert sum(equal) > 10
+
+
 if __name__ == "__main__":
     for case in CASES:
         compare(case)
     for shape in (TransE(4, 1), TransE(4, 2), RotatE(3, 1), RotatE(3, 2)):
         compare_ranks(shape)
+        compare_shared_ranks(shape)
     print(f"{len(CASES)} cases equal")

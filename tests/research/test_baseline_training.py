@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ookg.datasets.dataset import Task
-from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.encoded import EncodedDataset, Task
 from ookg.errors import InputError
 from ookg.kernels.randomness import below, draws
 from ookg.research.baselines import BASELINES, BaselineSettings, TrainedBaseline, published_settings, train_baseline

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from ookg.cli import main
-from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.folder import load_dataset
 from ookg.errors import InputError
 from ookg.evaluation.measuring import figures_of
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights

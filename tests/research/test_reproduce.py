@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from ookg.cli import main
-from ookg.datasets import load_dataset
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.folder import load_dataset
 from ookg.errors import InputError
 from ookg.evaluation import measuring
 from ookg.evaluation.measuring import figures_of

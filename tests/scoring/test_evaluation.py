@@ -12,8 +12,8 @@ from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Uniform
 from ookg.scoring import ranking
-from ookg.scoring.link_prediction import kept_by, link_prediction
-from ookg.scoring.queries import test_queries
+from ookg.scoring.link_prediction import kept_by, link_prediction, other_answers, shared_answers
+from ookg.scoring.queries import Queries, test_queries
 from ookg.scoring.ranking import AnswerIndex, RankCounts, RankSummary, filtered_rank_counts
 from ookg.scoring.scorer import TranslationScorer
 from ookg.scoring.thresholds import Thresholds, best_threshold
@@ -198,3 +198,30 @@ def test_answer_index_build() -> None:
     assert index.answers.tolist() == [1, 3, 2]
     query, answer = index.pairs(1, 3)
     assert (query.tolist(), answer.tolist()) == ([1], [2])
+
+
+def test_equal_questions_share_their_answers() -> None:
+    rng = np.random.default_rng(5)
+    true = rng.integers(0, 12, (60, 3))
+    asked = true[rng.integers(0, 60, 40)]
+    queries = Queries(asked[:, 0], asked[:, 1], asked[:, 2], np.ones(40, dtype=np.bool_))
+    shared = shared_answers(queries, true, 10)
+    assert len(shared.index.offsets) - 1 == len(np.unique(asked[:, :2], axis=0))
+    listed = other_answers(queries, true, 10)
+    assert np.diff(listed.offsets).tolist() == shared.counts.tolist()
+    for number, (head, relation, _) in enumerate(asked.tolist()):
+        expected = np.unique(true[(true[:, 0] == head) & (true[:, 1] == relation), 2])
+        for index, place in ((listed, number), (shared.select(np.array([number])).listed(), 0)):
+            found = index.answers[index.offsets[place] : index.offsets[place + 1]]
+            assert found.tolist() == expected[expected < 10].tolist()
+
+
+def test_answers_that_are_known_to_be_distinct_are_not_sorted_again() -> None:
+    index = AnswerIndex(np.array([1, 7, 3, 0, 8]), np.array([0, 2, 3, 5]), below=9)
+    assert index.distinct_below(9) is index
+    fewer = index.distinct_below(5)
+    assert (fewer.answers.tolist(), fewer.offsets.tolist(), fewer.below) == ([1, 3, 0], [0, 1, 2, 3], 5)
+    again = AnswerIndex(index.answers, index.offsets).distinct_below(5)
+    assert (again.answers.tolist(), again.offsets.tolist()) == (fewer.answers.tolist(), fewer.offsets.tolist())
+    chosen = index.select(np.array([2, 0]))
+    assert (chosen.answers.tolist(), chosen.below) == ([0, 8, 1, 7], 9)

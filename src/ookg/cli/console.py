@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ookg.graph.triples import TripleFormat
 from ookg.system.progress import tell
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ookg.graph.triples import TripleFormat
     from ookg.model.model import Model
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
@@ -97,6 +97,8 @@ def add_format_options(parser: argparse.ArgumentParser) -> None:
 
 def triple_format(arguments: argparse.Namespace) -> TripleFormat:
     """The layout that the options say."""
+    from ookg.graph.triples import TripleFormat
+
     columns = tuple(arguments.columns.split(",")) if arguments.columns else None
     delimiter = "\t" if arguments.delimiter == "\\t" else arguments.delimiter
     predicates = None if arguments.predicates is None else _predicates(arguments.predicates)

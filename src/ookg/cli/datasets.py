@@ -1,4 +1,4 @@
-"""List, count and fetch the published data sets, and make new ones with `split`."""
+"""List, count and fetch data sets, and make new ones with `split`: with new entities, or growing in snapshots."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 from ookg.cli.console import (
     add_format_options,
@@ -19,19 +20,21 @@ from ookg.cli.console import (
     triple_format,
     whole_number,
 )
-from ookg.datasets import (
-    DatasetStatistics,
-    SplitSettings,
-    check_target,
-    fetch,
-    find_dataset,
-    load_dataset,
-    published_sets,
-    split,
-    statistics,
-    write_dataset,
+from ookg.datasets.arrival import ArrivalSettings, split_by_arrival
+from ookg.datasets.dataset import check_target, write_dataset
+from ookg.datasets.download import BASE_URL, Progress, fetch
+from ookg.datasets.folder import find_dataset, load_dataset
+from ookg.datasets.growing import (
+    GrowingDataset,
+    check_growing_target,
+    find_growing,
+    growing_folders,
+    load_growing,
+    write_growing,
 )
-from ookg.datasets.download import BASE_URL, Progress
+from ookg.datasets.published import published_sets
+from ookg.datasets.splitting import SplitSettings, split
+from ookg.datasets.summary import DatasetStatistics, SnapshotStatistics, growth_statistics, statistics
 from ookg.errors import InputError
 from ookg.graph.reading import STANDARD_INPUT
 from ookg.graph.triples import read_triples
@@ -56,13 +59,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The options of `ookg datasets`."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    lister = actions.add_parser("list", help="the published data sets and where they are")
+    lister = actions.add_parser("list", help="the published data sets, the growing ones, and where they are")
     _add_data_option(lister)
     add_json_option(lister)
     lister.set_defaults(action=_list)
 
     counter = actions.add_parser("stats", help="count triples, entities and relations")
-    counter.add_argument("datasets", nargs="*", metavar="NAME|FOLDER", help="a published data set, or a folder")
+    counter.add_argument("datasets", nargs="*", metavar="NAME|FOLDER", help="a data set that `list` shows, or a folder")
     counter.add_argument("--all", action="store_true", help="all the published data sets")
     _add_data_option(counter)
     add_json_option(counter)
@@ -74,17 +77,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fetcher.add_argument("--base-url", metavar="URL", default=BASE_URL, help="a mirror's address")
     fetcher.set_defaults(action=_fetch)
 
-    splitter = actions.add_parser("split", help="make a data set with new entities out of any triples")
+    splitter = actions.add_parser("split", help="make a data set with new entities, or a growing one, out of triples")
     splitter.add_argument("triples", metavar="TRIPLES", help="TSV, CSV, Parquet or RDF file")
     splitter.add_argument("--out", metavar="FOLDER", required=True, help="the folder to write")
     defaults = SplitSettings()
-    splitter.add_argument("--new", choices=("head", "tail", "both"), default=defaults.new, help="the new ends in test")
+    splitter.add_argument(
+        "--snapshots", type=whole_number, metavar="N", help="a growing data set: entities arrive in N snapshots"
+    )
+    splitter.add_argument("--new", choices=("head", "tail", "both"), help=f"the new ends in test ({defaults.new})")
     size = splitter.add_mutually_exclusive_group()
     size.add_argument("--share", type=float, metavar="X", default=defaults.test, help="share of triples to test on")
     size.add_argument("--count", type=whole_number, metavar="N", help="number of true triples to test on")
     splitter.add_argument("--seed", type=whole_number, metavar="N", default=defaults.seed)
     tasks = ("link-prediction", "triplet-classification")
-    splitter.add_argument("--task", choices=tasks, default=defaults.task, help="the second adds false triples")
+    splitter.add_argument("--task", choices=tasks, help=f"the second adds false triples ({defaults.task})")
     splitter.add_argument("--valid-share", type=float, metavar="X", default=defaults.valid_share, help="of train")
     splitter.add_argument("--overwrite", action="store_true", help="replace the data set that FOLDER holds")
     add_json_option(splitter)
@@ -105,7 +111,9 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     places = {name: find_dataset(name, arguments.data) for name in published_sets()}
-    tasks = {name: published.task for name, published in published_sets().items()}
+    tasks: dict[str, str] = {name: published.task for name, published in published_sets().items()}
+    for folder in growing_folders(arguments.data):
+        places[folder.name], tasks[folder.name] = folder, "growing"
     if arguments.json:
         print_json([{"name": n, "task": tasks[n], "folder": str(p) if p else None} for n, p in places.items()])
     else:
@@ -117,17 +125,33 @@ def _stats(arguments: argparse.Namespace) -> int:
     names = [*arguments.datasets, *(published_sets() if arguments.all else ())]
     if not names:
         raise InputError("no data set named; name one, give a folder, or use --all")
-    counted = [statistics(load_dataset(name, arguments.data)) for name in names]
-    _print_statistics(counted, arguments.json, one=len(names) == 1)
+    growing = {name for name in names if find_growing(name, arguments.data) is not None}
+    counted = [statistics(load_dataset(name, arguments.data)) for name in names if name not in growing]
+    grown = [load_growing(name, arguments.data) for name in names if name in growing]
+    if arguments.json:
+        documents = [asdict(numbers) for numbers in counted] + list(map(_growth_document, grown))
+        print_json(documents[0] if len(documents) == 1 else documents)
+        return 0
+    if counted:
+        _print_statistics(counted)
+    for dataset in grown:
+        _print_growth(dataset)
     return 0
 
 
-def _print_statistics(counted: list[DatasetStatistics], as_json: bool, one: bool) -> None:
-    if as_json:
-        documents = [asdict(numbers) for numbers in counted]
-        print_json(documents[0] if one else documents)
-    else:
-        print_table(list(TABLE.values()), [[getattr(numbers, key) for key in TABLE] for numbers in counted])
+def _print_statistics(counted: list[DatasetStatistics]) -> None:
+    print_table(list(TABLE.values()), [[getattr(numbers, key) for key in TABLE] for numbers in counted])
+
+
+def _growth_document(dataset: GrowingDataset) -> dict[str, Any]:
+    return {"name": dataset.name, "snapshots": [asdict(numbers) for numbers in growth_statistics(dataset.encoded)]}
+
+
+def _print_growth(dataset: GrowingDataset) -> None:
+    """A line for each snapshot."""
+    rows = [list(asdict(numbers).values()) for numbers in growth_statistics(dataset.encoded)]
+    columns = [part.name.replace("_", " ") for part in fields(SnapshotStatistics)]
+    print_table(columns, rows, f"{dataset.name}, a growing data set")
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
@@ -169,8 +193,6 @@ def _progress() -> Iterator[Progress]:
 
 
 def _split(arguments: argparse.Namespace) -> int:
-    size = arguments.share if arguments.count is None else arguments.count
-    settings = SplitSettings(arguments.new, size, arguments.seed, arguments.task, arguments.valid_share)
     source, folder = arguments.triples, Path(arguments.out)
     if source == STANDARD_INPUT:
         is_inside = folder.is_dir() and any(map(is_redirected_from, folder.iterdir()))
@@ -178,6 +200,12 @@ def _split(arguments: argparse.Namespace) -> int:
         is_inside = Path(source).resolve().parent == folder.resolve()
     if arguments.overwrite and is_inside:
         raise InputError(f"{source}: lies in the folder to overwrite; choose another one with --out")
+    if arguments.snapshots is not None:
+        return _split_by_arrival(arguments, folder)
+    size = arguments.share if arguments.count is None else arguments.count
+    defaults = SplitSettings()
+    new, task = arguments.new or defaults.new, arguments.task or defaults.task
+    settings = SplitSettings(new, size, arguments.seed, task, arguments.valid_share)
     check_target(folder, overwrite=arguments.overwrite)
     triples = read_triples(source, triple_format(arguments), labels="refused")
     made = split(triples, settings)
@@ -188,5 +216,27 @@ def _split(arguments: argparse.Namespace) -> int:
         note(f"{made.left_out:,} triples left out, most of them between two new entities")
     if made.drawn < made.wanted:
         note(f"{made.drawn:,} true test triples instead of {made.wanted:,}: no others fit")
-    _print_statistics([statistics(load_dataset(folder))], arguments.json, one=True)
+    written = statistics(load_dataset(folder))
+    if arguments.json:
+        print_json(asdict(written))
+    else:
+        _print_statistics([written])
+    return 0
+
+
+def _split_by_arrival(arguments: argparse.Namespace, folder: Path) -> int:
+    for option in ("new", "count", "task"):
+        if getattr(arguments, option) is not None:
+            raise InputError(f"--{option} with --snapshots; it is for a data set with new entities, leave one out")
+    settings = ArrivalSettings(arguments.snapshots, arguments.share, arguments.valid_share, arguments.seed)
+    check_growing_target(folder, settings.snapshots, overwrite=arguments.overwrite)
+    triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+    write_growing(split_by_arrival(triples, settings), folder, overwrite=arguments.overwrite)
+    for text in triples.notes:
+        note(text)
+    written = load_growing(folder)
+    if arguments.json:
+        print_json(_growth_document(written))
+    else:
+        _print_growth(written)
     return 0

@@ -1,8 +1,9 @@
-"""How good a model is on a data set with new entities. Hits and accuracy are percentages."""
+"""How good a model is on a data set with new entities, or on a growing one. Hits and accuracy are percentages."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
     add_json_option,
@@ -17,6 +18,9 @@ from ookg.cli.console import (
     print_notes,
     print_table,
 )
+
+if TYPE_CHECKING:
+    from ookg.evaluation.growing import GrowthFigures
 
 SUMMARY = "how good is that, on a data set"
 
@@ -51,11 +55,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate and print."""
-    from ookg.datasets import load_dataset
+    from ookg.datasets.folder import load_dataset
+    from ookg.datasets.growing import find_growing, load_growing
     from ookg.evaluation.evaluate import LinkPredictionResult
+    from ookg.evaluation.growing import GrowthFigures
     from ookg.scoring.link_prediction import PROTOCOLS
 
-    dataset = load_dataset(arguments.dataset, arguments.data)
+    is_growing = find_growing(arguments.dataset, arguments.data) is not None
+    dataset = (load_growing if is_growing else load_dataset)(arguments.dataset, arguments.data)
     model = load_model(arguments)
     result = model.evaluate(
         dataset,
@@ -68,11 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         ties=arguments.ties,
         progress=True,
     )
-    print_notes(result.notes)
+    if not isinstance(result, GrowthFigures):
+        print_notes(result.notes)
     if arguments.json:
         print_json(result.to_dict())
         return 0
-    if isinstance(result, LinkPredictionResult):
+    if isinstance(result, GrowthFigures):
+        _print_growth(dataset.name, result)
+    elif isinstance(result, LinkPredictionResult):
         title = f"{dataset.name}, link prediction ({PROTOCOLS[result.protocol]})"
         figures = result.summary
         row = (
@@ -97,3 +107,16 @@ def run(arguments: argparse.Namespace) -> int:
         if result.unscored:
             print(f"{result.unscored:,} claims could not be scored: they count as held false")
     return 0
+
+
+def _print_growth(name: str, figures: GrowthFigures) -> None:
+    """A line for the test of each snapshot."""
+    rows: list[tuple[object, ...]] = [
+        (test.snapshot, test.queries, test.mrr, test.mrr_snapshot) for test in figures.tests
+    ]
+    rows.append(("all", figures.queries, figures.mrr, figures.mrr_snapshot))
+    title = f"{name}, after snapshot {figures.after}: MRR among all entities known by then, and by the test's snapshot"
+    print_table(("snapshot", "queries", "MRR", "MRR in its snapshot"), rows, title)
+    unscored = sum(test.unscored for test in figures.tests)
+    if unscored:
+        print(f"{unscored:,} queries have an entity or a relation that the model does not know: they count as the last")

@@ -72,7 +72,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train and store."""
-    from ookg.datasets import load_dataset, published_sets
+    from ookg.datasets.folder import load_dataset
+    from ookg.datasets.published import published_sets
     from ookg.errors import InputError, ModelNotStored, unknown_name
     from ookg.graph.reading import STANDARD_INPUT
     from ookg.graph.triples import read_triples

@@ -6,18 +6,18 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ookg.datasets.encoded import Task
 from ookg.errors import DatasetError, InputError
 from ookg.graph.triples import Triples, write_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.system.files import staged_folder
 
-Task = Literal["link-prediction", "triplet-classification"]
 PARTS = ("train", "valid", "aux", "test")
 TEXT_ENDINGS = tuple(f".{kind}{compression}" for kind in ("txt", "tsv", "csv") for compression in ("", ".gz", ".zst"))
 ENDINGS = (*TEXT_ENDINGS, ".parquet")

@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from ookg.datasets.dataset import AUX_FILE
-from ookg.datasets.folder import cache_folder
+from ookg.datasets.places import cache_folder
 from ookg.datasets.published import published_set, published_sets
 from ookg.errors import FileError, OokgError, unknown_name
 from ookg.system.files import sync

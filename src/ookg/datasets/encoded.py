@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ookg.datasets.dataset import Dataset, Task
-from ookg.graph.triples import TripleIds, Triples
-from ookg.graph.vocabulary import Vocabulary
+from ookg.graph.ids import TripleIds, Truth
 
-Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
+if TYPE_CHECKING:
+    from ookg.datasets.dataset import Dataset
+    from ookg.graph.triples import Triples
+    from ookg.graph.vocabulary import Vocabulary
+
+Task = Literal["link-prediction", "triplet-classification"]
 
 
 @dataclass(frozen=True, eq=False)

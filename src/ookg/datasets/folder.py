@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ookg.datasets.dataset import PARTS, Dataset, Task, part_files
+from ookg.datasets.dataset import PARTS, Dataset, part_files
+from ookg.datasets.encoded import Task
+from ookg.datasets.growing import snapshot_folders
+from ookg.datasets.places import data_folders
 from ookg.datasets.published import published_set, published_sets
 from ookg.errors import DatasetError, InputError, unknown_name
 from ookg.graph.triples import Triples, read_triples
@@ -44,18 +46,14 @@ def load_dataset(name_or_folder: str | Path, data: str | Path | None = None) -> 
 
 def find_dataset(name: str, data: str | Path | None = None) -> Path | None:
     """The folder of a published set that holds all of its parts, or None."""
-    environment = os.environ.get("OOKG_DATA")
-    places = [data] if data is not None else [environment, cache_folder()]
-    folders = [Path(place) / name for place in places if place]
+    folders = [folder / name for folder in data_folders(data)]
     return next((folder for folder in folders if all(part_files(folder, part) for part in PARTS)), None)
 
 
-def cache_folder() -> Path:
-    """Where downloads are kept: $XDG_CACHE_HOME/ookg/datasets, or ~/.cache/ookg/datasets."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ookg" / "datasets"
-
-
 def _read_folder(folder: Path) -> Dataset:
+    if snapshot_folders(folder):
+        remedy = f"name one of its files, such as {folder / '0' / 'train.txt'}, or use it with `ookg evaluate`"
+        raise DatasetError(f"{folder}: is a growing data set, a folder of snapshots; {remedy}")
     train = read_triples(_part_file(folder, "train"), labels="refused")
     aux = read_triples(_part_file(folder, "aux"), labels="refused")
     test = read_triples(_part_file(folder, "test"), keep_duplicates=True)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from ookg.datasets.dataset import Task
+if TYPE_CHECKING:
+    from ookg.datasets.encoded import Task
 
 
 @dataclass(frozen=True)

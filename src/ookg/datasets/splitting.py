@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from ookg.datasets.dataset import Dataset, Task, compact
+from ookg.datasets.dataset import Dataset, compact
+from ookg.datasets.encoded import Task
 from ookg.datasets.negatives import Corruptor
 from ookg.errors import InputError
 from ookg.graph.hiding import Hiding, mask
@@ -73,7 +74,7 @@ def split(triples: Triples, settings: SplitSettings | None = None) -> Split:
     of train. Where no more triples fit, there are fewer test triples than were asked for.
     """
     settings = settings or SplitSettings()
-    ids = _distinct(triples)
+    ids = distinct_ids(triples)
     wanted = max(1, round(settings.test * len(ids))) if isinstance(settings.test, float) else settings.test
     if wanted >= len(ids):
         raise InputError(f"{triples.source}: {wanted:,} test triples of {len(ids):,}; give more or ask for fewer")
@@ -192,12 +193,13 @@ class _Sorter:
             return test
         triples = self.ids[test]
         new, known = triples[:, self.new_ends[0]], triples[:, self.known_ends[0]]
-        first_new, first_known = _first(new, self.num_entities), _first(known, self.num_entities)
+        first_new, first_known = first_rows(new, self.num_entities), first_rows(known, self.num_entities)
         kept: IntArray = test[(first_new < first_known)[new] & (first_known < first_new)[known]]
         return kept
 
 
-def _distinct(triples: Triples) -> TripleIds:
+def distinct_ids(triples: Triples) -> TripleIds:
+    """The triples' ids without repetition; labelled ones are refused."""
     if triples.truth is not None:
         raise InputError(f"{triples.source}: has a label column; select the true triples' head, relation and tail")
     kept = first_occurrences(triples.ids, len(triples.entities), len(triples.relations))
@@ -209,8 +211,8 @@ def _draw_valid(ids: TripleIds, train: IntArray, share: float, random: np.random
     order = random.permutation(train)
     shuffled = ids[order]
     free = np.ones(len(order) + 1, dtype=np.bool_)  # one more, for what does not occur in train
-    free[_first(shuffled[:, 1], ids[:, 1].max() + 1)] = False
-    free[_first(shuffled[:, [0, 2]], ids[:, [0, 2]].max() + 1)] = False
+    free[first_rows(shuffled[:, 1], ids[:, 1].max() + 1)] = False
+    free[first_rows(shuffled[:, [0, 2]], ids[:, [0, 2]].max() + 1)] = False
     drawn: IntArray = order[free[:-1]][: round(share * len(train))]
     return drawn
 
@@ -224,7 +226,7 @@ def _part(triples: Triples, true: TripleIds, false: TripleIds | None = None) -> 
     return compact(Triples(ids, triples.entities, triples.relations, truth, triples.source))
 
 
-def _first(ids: IntArray, size: int) -> IntArray:
+def first_rows(ids: IntArray, size: int) -> IntArray:
     """The first row in which each id stands; the number of rows for an id that does not occur."""
     first = np.full(size, len(ids))
     for column in np.atleast_2d(ids.T):

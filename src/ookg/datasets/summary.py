@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ookg.datasets.dataset import Dataset, Task
+from ookg.datasets.dataset import Dataset
+from ookg.datasets.encoded import Task
+from ookg.datasets.snapshots import EncodedGrowth
 from ookg.graph.triples import TripleIds
 
 
@@ -64,6 +66,45 @@ def statistics(dataset: Dataset) -> DatasetStatistics:
         aux_untrained=len(aux) - len(trained_aux),
         test_untrained=len(test) - len(trained_test),
     )
+
+
+@dataclass(frozen=True)
+class SnapshotStatistics:
+    """The numbers of a snapshot.
+
+    train, valid, test: triples that arrive with it, repeated ones of train left out
+    entities, relations: known by then; new_entities, new_relations: those that arrive with it
+    """
+
+    snapshot: int
+    train: int
+    valid: int
+    test: int
+    entities: int
+    new_entities: int
+    relations: int
+    new_relations: int
+
+
+def growth_statistics(growth: EncodedGrowth) -> list[SnapshotStatistics]:
+    """Count what arrives with each snapshot."""
+    counted = []
+    entities = relations = 0
+    for number, snapshot in enumerate(growth.snapshots):
+        counted.append(
+            SnapshotStatistics(
+                snapshot=number,
+                train=len(snapshot.train),
+                valid=len(snapshot.valid),
+                test=len(snapshot.test),
+                entities=snapshot.num_entities,
+                new_entities=snapshot.num_entities - entities,
+                relations=snapshot.num_relations,
+                new_relations=snapshot.num_relations - relations,
+            )
+        )
+        entities, relations = snapshot.num_entities, snapshot.num_relations
+    return counted
 
 
 def _occurring(ids: TripleIds, num_entities: int) -> np.ndarray[Any, Any]:

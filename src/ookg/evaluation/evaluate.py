@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from ookg.datasets import Dataset, Task, load_dataset
-from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.dataset import Dataset
+from ookg.datasets.encoded import EncodedDataset, Task
+from ookg.datasets.folder import load_dataset
+from ookg.datasets.growing import GrowingDataset, find_growing, load_growing
 from ookg.errors import InputError
+from ookg.evaluation.growing import GrowthFigures, GrowthTests
 from ookg.evaluation.measuring import judged_claims, queries_of, ranked
 from ookg.evaluation.subject import EvaluatedModel
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
 from ookg.graph.triples import Triples
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.reducer import Correlation, Degree, Weights
@@ -87,7 +93,7 @@ class TripletClassificationResult:
 
 def evaluate(  # noqa: PLR0913 (options by keyword)
     model: EvaluatedModel,
-    dataset: Dataset | str | Path,
+    dataset: Dataset | GrowingDataset | str | Path,
     *,
     task: Task | None = None,
     weights: Weights | None = None,
@@ -98,8 +104,11 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     protocol: Protocol = "paper",
     ties: TieRule = "mean",
     progress: bool = False,
-) -> LinkPredictionResult | TripletClassificationResult:
+) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures:
     """Evaluate a model on a data set (or its name or folder), by the data set's task if none is given.
+
+    On a growing data set: on the tests of the snapshots that the model knows. No entity is new there, so that of all
+    options only `progress` has a place.
 
     weights: by default correlation weights for link prediction, degree weights for triplet classification
     refine: fit the new vectors to their triples first
@@ -107,8 +116,16 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     combine, protocol, ties: for link prediction only; combine (by default as `Model.combines` says): rank by
         vectors, direct links and habits of relations together
     """
-    if not isinstance(dataset, Dataset):
-        dataset = load_dataset(dataset)
+    if isinstance(dataset, str | Path):
+        dataset = load_dataset(dataset) if find_growing(dataset) is None else load_growing(dataset)
+    if isinstance(dataset, GrowingDataset):
+        named = {"task": task, "weights": weights, "limit": limit, "refine": refine, "combine": combine}
+        named |= {"new_relations": new_relations, "protocol": protocol != "paper", "ties": ties != "mean"}
+        for name, value in named.items():
+            if value:
+                problem = f"data set {dataset.name} is a growing one, and {name} is for data sets with new entities"
+                raise InputError(f"{problem}; leave it out")
+        return evaluate_growing(model, dataset, progress=progress)
     if (task or dataset.task) == "triplet-classification":
         return evaluate_triplet_classification(
             model, dataset, weights=weights, limit=limit, refine=refine, new_relations=new_relations
@@ -117,6 +134,45 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
         refine, model.combines(refine) if combine is None else combine, protocol, ties, new_relations
     )
     return evaluate_link_prediction(model, dataset, weights=weights, limit=limit, options=options, progress=progress)
+
+
+def evaluate_growing(model: EvaluatedModel, dataset: GrowingDataset, *, progress: bool = False) -> GrowthFigures:
+    """Rank the answers to the tests of the snapshots whose training triples have no entity or relation unknown to it.
+
+    A test triple may have one: its answers count as the last.
+    """
+    known, growth = model.checkpoint, dataset.encoded
+    entities, relations = known.entities.ids(dataset.entities.labels), known.relations.ids(dataset.relations.labels)
+    after = -1
+    for snapshot in growth.snapshots:
+        if (entities[snapshot.train[:, [0, 2]]] < 0).any() or (relations[snapshot.train[:, 1]] < 0).any():
+            break
+        after += 1
+    if after < 0:
+        unknown = int((entities[np.unique(growth.snapshots[0].train[:, [0, 2]])] < 0).sum())
+        problem = f"{unknown:,} entities of snapshot 0 of {dataset.name} are unknown to the model"
+        if not unknown:
+            problem = f"a relation of snapshot 0 of {dataset.name} is unknown to the model"
+        raise InputError(f"{problem}; evaluate a model that was trained on 0/train of this data set, or on more")
+    last = growth.snapshots[after]
+    vectors = known.embedding
+    embedding = Embedding(
+        vectors.geometry,
+        _rows(vectors.entities, entities[: last.num_entities]),
+        _rows(vectors.relations, relations[: last.num_relations]),
+    )
+    tests = GrowthTests(growth)
+    if not progress:
+        return tests.measure(embedding, after)
+    with Progress("ranking", 2 * len(growth.until(after, "test")), "queries") as report:
+        return tests.measure(embedding, after, report)
+
+
+def _rows(table: Tensor, ids: IntArray) -> Tensor:
+    """The rows of a table in another order; NaN for an id of -1."""
+    rows = table[torch.from_numpy(np.maximum(ids, 0)).to(table.device)]
+    rows[torch.from_numpy(ids < 0).to(table.device)] = torch.nan
+    return rows
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ookg.simulation.judge import FittedJudge
-from ookg.simulation.trust import Trust
 from ookg.types import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from ookg.simulation.judge import FittedJudge
+    from ookg.simulation.trust import Trust
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ookg.errors import FileError, InputError
+from ookg.graph.ids import TripleIds, first_occurrences, triple_keys
 from ookg.graph.rdf import RdfFile, open_rdf, rdf_syntax
 from ookg.graph.reading import (
     LABEL_NAME,
@@ -51,8 +52,6 @@ __all__ = [
     "triple_keys",
     "write_triples",
 ]
-
-TripleIds = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,30 +304,3 @@ def _encode(*columns: Any) -> tuple[np.ndarray[Any, Any], Any]:
         return np.empty(0, np.int64), pa.array([], pa.string())
     codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
     return codes, encoded.chunk(0).dictionary  # every chunk has the same dictionary
-
-
-def triple_keys(ids: TripleIds, num_entities: int, num_relations: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """One number per triple: (head · relations + relation) · entities + tail."""
-    if num_entities**2 * num_relations >= 1 << 62:
-        raise InputError(
-            f"{num_entities:,} entities and {num_relations:,} relations are more than 64-bit keys can tell apart"
-        )
-    keys: np.ndarray[tuple[int], np.dtype[np.int64]] = (ids[:, 0] * num_relations + ids[:, 1]) * num_entities
-    return keys + ids[:, 2]
-
-
-def first_occurrences(
-    ids: TripleIds, num_entities: int, num_relations: int, truth: BoolArray | None = None
-) -> np.ndarray[Any, Any] | None:
-    """Positions of each distinct triple's first occurrence, in order; None where no triple repeats."""
-    keys = triple_keys(ids, max(num_entities, 1), max(num_relations, 1))
-    if truth is not None:
-        keys = keys * 2 + truth
-    ordered = np.sort(keys)
-    if not (ordered[1:] == ordered[:-1]).any():
-        return None
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    first = np.ones(len(keys), dtype=np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return np.sort(order[first])

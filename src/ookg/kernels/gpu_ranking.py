@@ -7,6 +7,8 @@ single pairs (the answers, and the true answers that do not count) are summed in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 import triton
@@ -80,6 +82,46 @@ def _pair(
     tl.store(out_ptr + pair, total, mask=live)
 
 
+@dataclass(frozen=True)
+class _Sides:
+    """Points and entities as the kernels read them: a coordinate's values side by side."""
+
+    points: Tensor
+    table: Tensor
+    dim: int
+    gap: int
+
+    @classmethod
+    def of(cls, embedding: Embedding, points: Tensor) -> _Sides:
+        geometry = embedding.geometry
+        gap = gap_kind(geometry)
+        # A Euclidean gap is a sum over all stored numbers, a sum of moduli over half as many pairs.
+        dim = geometry.dim if gap == SUM_OF_MODULI.value else geometry.entity_width
+        return cls(points.float().T.contiguous(), embedding.entities.float().T.contiguous(), dim, gap)
+
+    def pair_distances(self, query: Tensor, entity: Tensor) -> Tensor:
+        """Of each (query, entity), (pairs,)."""
+        found = torch.empty(len(query), device=query.device)
+        if len(query):
+            grid = (triton.cdiv(len(query), PAIRS),)
+            _pair[grid](
+                self.points, self.table, query, entity, found, len(query), self.points.shape[1], self.table.shape[1],
+                DIM=self.dim, GAP=self.gap, P=PAIRS,
+            )  # fmt: skip
+        return found
+
+    def counts(self, own: Tensor) -> Tensor:
+        """How many of all entities are nearer than `own`, and how many as near, (2, queries)."""
+        size, num_entities = self.points.shape[1], self.table.shape[1]
+        counts = torch.zeros(2, size, dtype=torch.int32, device=own.device)
+        grid = (triton.cdiv(size, QUERIES), triton.cdiv(num_entities, ENTITIES))
+        _count[grid](
+            self.points, self.table, own, counts[0], counts[1], size, num_entities,
+            DIM=self.dim, GAP=self.gap, Q=QUERIES, E=ENTITIES,
+        )  # fmt: skip
+        return counts
+
+
 def rank_counts(
     embedding: Embedding, points: Tensor, answers: IntArray, others: tuple[IntArray, IntArray]
 ) -> tuple[IntArray, IntArray]:
@@ -87,38 +129,49 @@ def rank_counts(
 
     others: (query, entity) pairs that do not count, without repetition; a query's answer may be among them
     """
-    device, size = embedding.device, len(answers)
-    turned, table = points.float().T.contiguous(), embedding.entities.float().T.contiguous()
-    geometry = embedding.geometry
-    gap = gap_kind(geometry)
-    # A Euclidean gap is a sum over all stored numbers, a sum of moduli over half as many pairs.
-    dim = geometry.dim if gap == SUM_OF_MODULI.value else geometry.entity_width
-
-    def pair_distances(query: Tensor, entity: Tensor) -> Tensor:
-        distances = torch.empty(len(query), device=device)
-        if len(query):
-            grid = (triton.cdiv(len(query), PAIRS),)
-            _pair[grid](
-                turned, table, query, entity, distances, len(query), size, embedding.num_entities,
-                DIM=dim, GAP=gap, P=PAIRS,
-            )  # fmt: skip
-        return distances
-
+    device = embedding.device
+    sides = _Sides.of(embedding, points)
     asked = torch.from_numpy(answers).to(device)
-    own = pair_distances(torch.arange(size, device=device), asked)
-    counts = torch.zeros(2, size, dtype=torch.int32, device=device)
-    grid = (triton.cdiv(size, QUERIES), triton.cdiv(embedding.num_entities, ENTITIES))
-    _count[grid](
-        turned, table, own, counts[0], counts[1], size, embedding.num_entities,
-        DIM=dim, GAP=gap, Q=QUERIES, E=ENTITIES,
-    )  # fmt: skip
+    own = sides.pair_distances(torch.arange(len(answers), device=device), asked)
+    counts = sides.counts(own)
     # Take back what does not count: the other true answers, and each answer itself.
     query, entity = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in others)
     other = entity != asked[query]
     query, entity = query[other], entity[other]
-    distance = pair_distances(query, entity)
+    distance = sides.pair_distances(query, entity)
     counts[0].index_add_(0, query, -(distance < own[query]).int())
     counts[1].index_add_(0, query, -(distance == own[query]).int())
     counts[1] -= 1
     better, equal = counts.long().cpu().numpy()
     return better, equal
+
+
+def shared_rank_counts(
+    embedding: Embedding, points: Tensor, answers: IntArray, question: IntArray, others: tuple[IntArray, IntArray]
+) -> tuple[IntArray, IntArray]:
+    """The same for queries of which many ask the same question: its true answers are compared once for all of them.
+
+    question: (queries,) which one each asks, numbered from 0; queries of one question have the same point
+    others: (question, entity) pairs that do not count, without repetition; the queries' answers are all among them
+    """
+    device = embedding.device
+    number, asked = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (question, answers))
+    first = torch.from_numpy(np.unique(question, return_index=True)[1]).to(device)
+    sides = _Sides.of(embedding, points[first][number])  # equal to the last bit, so that ties are ties
+    own = sides.pair_distances(torch.arange(len(answers), device=device), asked)
+    counts = sides.counts(own).long()
+    query, entity = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in others)
+    keys = torch.sort(_keys(query, sides.pair_distances(first[query], entity)))[0]
+    start = torch.searchsorted(keys, number << 32)
+    low = torch.searchsorted(keys, _keys(number, own))
+    high = torch.searchsorted(keys, _keys(number, own), right=True)
+    counts[0] -= low - start
+    counts[1] -= high - low  # the answer itself is one of them
+    better, equal = counts.cpu().numpy()
+    return better, equal
+
+
+def _keys(question: Tensor, distance: Tensor) -> Tensor:
+    """Whole numbers in the order of questions, then of distances: the bits of a float of 0 or more are in its order."""
+    far = torch.nan_to_num(distance, nan=torch.inf, posinf=torch.inf)  # what has no vector is nearer than nothing
+    return (question << 32) | far.view(torch.int32).long()

@@ -10,9 +10,12 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from ookg.datasets import Dataset, Task
+from ookg.datasets.dataset import Dataset
+from ookg.datasets.encoded import Task
+from ookg.datasets.growing import GrowingDataset
 from ookg.errors import InputError
 from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassificationResult, evaluate
+from ookg.evaluation.growing import GrowthFigures
 from ookg.evaluation.judging import classify_judged, fit_judge
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
@@ -103,7 +106,7 @@ class Model:
 
     def evaluate(  # noqa: PLR0913 (options by keyword)
         self,
-        dataset: Dataset | str | Path,
+        dataset: Dataset | GrowingDataset | str | Path,
         *,
         task: Task | None = None,
         weights: Weights | None = None,
@@ -114,7 +117,7 @@ class Model:
         protocol: Protocol = "paper",
         ties: TieRule = "mean",
         progress: bool = False,
-    ) -> LinkPredictionResult | TripletClassificationResult:
+    ) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures:
         """How good this model is on a data set, or on its name or folder; `ookg.evaluate` describes the options."""
         return evaluate(
             self,

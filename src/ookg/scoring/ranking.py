@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,10 +37,14 @@ class RankCounts:
 
 @dataclass(frozen=True)
 class AnswerIndex:
-    """All true answers of many queries: query n has answers[offsets[n]:offsets[n + 1]]."""
+    """All true answers of many queries: query n has answers[offsets[n]:offsets[n + 1]].
+
+    below: where this is known, each query's answers are distinct and below this number
+    """
 
     answers: IntArray
     offsets: IntArray
+    below: int | None = None
 
     @classmethod
     def build(cls, queries: IntArray, true_keys: IntArray, true_answers: IntArray) -> AnswerIndex:
@@ -55,24 +60,59 @@ class AnswerIndex:
 
     def distinct_below(self, num_entities: int) -> AnswerIndex:
         """Each query's distinct answers among the first `num_entities` entities."""
+        if self.below is not None and self.below <= num_entities:
+            return self
         size = len(self.offsets) - 1
         query, answer = self.pairs(0, size)
         inside = answer < num_entities
-        query, answer = np.divmod(np.unique(query[inside] * num_entities + answer[inside]), num_entities)
+        query, answer = query[inside], answer[inside]
+        if self.below is None:
+            query, answer = np.divmod(np.unique(query * num_entities + answer), num_entities)
         counts = np.bincount(query, minlength=size)
-        return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        return AnswerIndex(answer, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), num_entities)
 
     def select(self, rows: IntArray) -> AnswerIndex:
         """The answers of some of the queries, in that order."""
         counts = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         place = np.repeat(np.arange(len(rows)), counts)
-        return AnswerIndex(self.answers[np.arange(len(place)) - offsets[place] + self.offsets[rows][place]], offsets)
+        answers = self.answers[np.arange(len(place)) - offsets[place] + self.offsets[rows][place]]
+        return AnswerIndex(answers, offsets, self.below)
 
     def pairs(self, start: int, end: int) -> tuple[IntArray, IntArray]:
         """(query counted from `start`, answer) for the queries from start to end."""
         counts = np.diff(self.offsets[start : end + 1])
         return np.repeat(np.arange(end - start), counts), self.answers[self.offsets[start] : self.offsets[end]]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedAnswers:
+    """The true answers of many queries, of which the equal ones share theirs.
+
+    index: the answers to each distinct question; question: (queries,) which one each query asks
+    A query's own answer is among them. Queries of one question have the same entity, relation and direction.
+    """
+
+    index: AnswerIndex
+    question: IntArray
+
+    @property
+    def counts(self) -> IntArray:
+        """(queries,) how many answers each query has."""
+        found: IntArray = np.diff(self.index.offsets)[self.question]
+        return found
+
+    def select(self, rows: IntArray) -> SharedAnswers:
+        """The answers of some of the queries, in that order."""
+        return SharedAnswers(self.index, self.question[rows])
+
+    def distinct_below(self, num_entities: int) -> SharedAnswers:
+        """Each question's distinct answers among the first `num_entities` entities."""
+        return SharedAnswers(self.index.distinct_below(num_entities), self.question)
+
+    def listed(self) -> AnswerIndex:
+        """The answers query by query, which may be many times as many."""
+        return self.index.select(self.question)
 
 
 @dataclass(frozen=True)
@@ -112,14 +152,17 @@ def views(embedding: Embedding, vectors: Tensor, queries: Queries) -> Iterator[V
                 yield View(chosen, seen, point)
 
 
-def query_rank_counts(embedding: Embedding, vectors: Tensor, queries: Queries, others: AnswerIndex) -> RankCounts:
+def query_rank_counts(
+    embedding: Embedding, vectors: Tensor, queries: Queries, others: AnswerIndex | SharedAnswers
+) -> RankCounts:
     """Compare the known answer of each query with all entities but the query's other true answers.
 
     vectors: (queries, entity_width) of the queries' entities; others: each query's true answers
     """
     counts = RankCounts(*np.empty((2, len(queries)), dtype=np.int64))
     for view in views(embedding, vectors, queries):
-        answers, rivals = queries.answer[view.rows], others.select(view.rows)
+        is_all = len(view.rows) == len(queries)
+        answers, rivals = queries.answer[view.rows], others if is_all else others.select(view.rows)
         ranked = _rank_counts(view.embedding, view.points, answers, rivals)
         counts.better[view.rows], counts.equal[view.rows] = ranked.better, ranked.equal
     return counts
@@ -137,9 +180,25 @@ def filtered_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray
     return _rank_counts(embedding, points, answers, others)
 
 
-def _rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
+def _rank_counts(
+    embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex | SharedAnswers
+) -> RankCounts:
     """The same in the space that the points are in."""
+    if isinstance(others, SharedAnswers):
+        if embedding.entities.is_cuda and embedding.geometry.kernel is not None:
+            with suppress(ImportError):
+                return _shared_rank_counts(embedding, points, answers, others)
+        others = others.listed()
     return _fastest(embedding)(embedding, points, answers, others.distinct_below(embedding.num_entities))
+
+
+def _shared_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: SharedAnswers) -> RankCounts:
+    from ookg.kernels.gpu_ranking import shared_rank_counts
+
+    asked, question = np.unique(others.question, return_inverse=True)
+    index = others.index.select(asked).distinct_below(embedding.num_entities)
+    pairs = index.pairs(0, len(asked))
+    return RankCounts(*shared_rank_counts(embedding, points, answers, question.ravel(), pairs))
 
 
 def _fastest(embedding: Embedding) -> Compare:

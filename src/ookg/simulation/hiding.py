@@ -9,7 +9,7 @@ import numpy as np
 
 from ookg.errors import InputError
 from ookg.graph.hiding import Hiding
-from ookg.graph.triples import first_occurrences
+from ookg.graph.ids import first_occurrences
 from ookg.types import BoolArray, IntArray
 
 DrawBy = Literal["entity", "triple"]

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -14,11 +14,13 @@ from torch import Tensor
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
 from ookg.evidence.claims import ClaimEvidence, ClaimJudge
-from ookg.graph.vocabulary import Vocabulary
 from ookg.simulation.hidden_claims import ENDS, hide_claims
 from ookg.simulation.hiding import NewEnd
 from ookg.system.display import counted
 from ookg.types import FloatArray
+
+if TYPE_CHECKING:
+    from ookg.graph.vocabulary import Vocabulary
 
 AGAIN = "fit the judge again"
 # What may be stored in a model's description, which is read whenever the model is opened.

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from ookg.datasets.dataset import Task
+from ookg.datasets.encoded import Task
 from ookg.errors import InputError, unknown_name
 
 BASELINES: tuple[str, ...] = ("GNN-LSTM", "GNN-MEAN", "LAN", "ConvLayer", "FCLEntity")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ookg.datasets.folder import cache_folder
+from ookg.datasets.places import cache_folder
 from ookg.system.files import atomic_write, save_tensors
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, Literal
 
-from ookg.datasets.published import published_set, published_sets
+from ookg.datasets.published import published_sets
 from ookg.errors import InputError, unknown_name
 from ookg.research.reproduction import efficiency_results
 from ookg.research.reproduction.cache import ModelCache
 from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, Variant, run_settings
+from ookg.research.reproduction.paper import CONTINUAL_SETS
 from ookg.research.reproduction.results import Result, ResultsFolder, Run, plain
 from ookg.research.reproduction.tables import Line, Table, run_tables
 from ookg.system.machine import is_gpu
@@ -20,7 +21,9 @@ from ookg.system.machine import is_gpu
 EVALUATION_SECONDS = {"gpu": 1.0, "cpu": 5.0}
 
 EFFICIENCY = efficiency_results.TABLE
-TABLES = (*(name for name in run_tables() if name != "beyond"), EFFICIENCY, "beyond")
+LAST_TABLES = ("beyond", "continual")
+TABLES = (*(name for name in run_tables() if name not in LAST_TABLES), EFFICIENCY, *LAST_TABLES)
+ALL_SETS = (*published_sets(), *CONTINUAL_SETS)
 
 State = Literal["done", "to do", "other settings"]
 
@@ -29,13 +32,14 @@ State = Literal["done", "to do", "other settings"]
 class Selection:
     """Which tables, data sets and methods are meant; None for all. seeds: how many seeds, or None for those there are.
 
-    The names are as they are written in the tables.
+    The names are as they are written in the tables. names_nothing: whether all was left to the defaults
     """
 
     tables: tuple[str, ...]
     datasets: tuple[str, ...] | None = None
     methods: tuple[str, ...] | None = None
     seeds: int | None = None
+    names_nothing: bool = False
 
     @classmethod
     def of(
@@ -52,7 +56,7 @@ class Selection:
         sets = None if datasets is None else tuple(_dataset(name) for name in datasets)
         listed = tuple(METHODS)
         ways = None if methods is None else tuple(_named("method", name, listed) for name in methods)
-        selection = cls(chosen, sets, ways, seeds)
+        selection = cls(chosen, sets, ways, seeds, tables is None and datasets is None and methods is None)
         wanted = any(selection.lines(table) for table in selection.run_tables) or selection.efficiency
         if (datasets is not None or methods is not None) and not wanted:
             where = f"table {', '.join(chosen)}" if tables is not None else "any table"
@@ -79,19 +83,23 @@ class Selection:
 
     def lines(self, table: Table) -> list[Line]:
         """The chosen lines of a table."""
-        return [
-            line
-            for line in table.lines
-            if (self.datasets is None or line.dataset in self.datasets)
-            and (self.methods is None or line.method in self.methods)
-        ]
+        return [line for line in table.lines if self._has(line)]
+
+    def shown(self, table: Table) -> list[Line]:
+        """The same with the lines that are only quoted, data set by data set."""
+        lines = [line for line in (*table.quoted, *table.lines) if self._has(line)]
+        return sorted(lines, key=lambda line: ALL_SETS.index(line.dataset)) if table.quoted else lines
+
+    def _has(self, line: Line) -> bool:
+        in_sets = self.datasets is None or line.dataset in self.datasets
+        return in_sets and (self.methods is None or line.method in self.methods)
 
 
 def _dataset(name: str) -> str:
-    found = published_set(name)
-    if found is None:
-        raise unknown_name("data set", name, list(published_sets()), "`ookg datasets list` shows the published ones")
-    return found.name
+    known = {known.lower(): known for known in ALL_SETS}
+    if name.lower() not in known:
+        raise unknown_name("data set", name, list(ALL_SETS), "`ookg datasets list` shows the published ones")
+    return known[name.lower()]
 
 
 def _named(kind: str, name: str, known: Sequence[str]) -> str:
@@ -131,13 +139,15 @@ def jobs_of(selection: Selection, results: ResultsFolder, cache: ModelCache, dev
     """
     needed: dict[tuple[str, str, int], dict[str, None]] = {}
     for table in selection.run_tables:
+        if table.if_named and selection.names_nothing:
+            continue
         for line in selection.lines(table):
             if line.if_named and selection.methods is None:
                 continue
             for seed in range(selection.seeds or 1):
                 names = needed.setdefault((line.dataset, line.method, seed), {})
                 names.update(dict.fromkeys(line.variants))
-    order = {name: place for place, name in enumerate(published_sets())}
+    order = {name: place for place, name in enumerate(ALL_SETS)}
     jobs = []
     for (dataset, method, seed), names in sorted(needed.items(), key=lambda item: order[item[0][0]]):
         by_name = {variant.name: variant for variant in METHODS[method].variants(dataset)}
@@ -198,6 +208,6 @@ def _estimate(
 def _stored(dataset: str, method: str, results: ResultsFolder) -> list[Result]:
     """The main results of the method on data sets of the same family."""
     family = dataset.split("-", maxsplit=1)[0]
-    names = [name for name in published_sets() if name.startswith(family)]
+    names = [name for name in ALL_SETS if name.startswith(family)]
     runs = [Run(name, method, seed) for name in names for seed in results.seeds_of(name, method)]
     return [result for run in runs if (result := results.find(run)) is not None]

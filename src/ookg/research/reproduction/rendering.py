@@ -12,7 +12,15 @@ from ookg.research.reproduction.tables import Cell
 from ookg.system.files import atomic_write
 
 MISSING = "-"
-MEASURES = {"mrr": "MRR", "hits@10": "Hits@10", "hits@1": "Hits@1", "accuracy": "accuracy"}
+MEASURES = {
+    "mrr": "MRR",
+    "hits@10": "Hits@10",
+    "hits@1": "Hits@1",
+    "accuracy": "accuracy",
+    "mrr-snapshot": "MRR in its snapshot",
+}
+THREE_DIGITS = ("mrr", "mrr-snapshot")
+LESS_IS_BETTER = ("seconds",)
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ def _texts(cell: Cell | None, best: dict[tuple[str, str], float]) -> list[Text]:
     """paper, ours, difference."""
     if cell is None:
         return [Text(MISSING)] * 3
-    digits = 3 if cell.measure == "mrr" else 1
+    digits = 3 if cell.measure in THREE_DIGITS else 1
     ours, difference = Text(MISSING), MISSING
     if cell.ours is not None:
         spread = "" if cell.spread is None else f" ± {cell.spread:.{digits}f}"
@@ -92,7 +100,8 @@ def _best(cells: Sequence[Cell]) -> dict[tuple[str, str], float]:
     for cell in cells:
         if cell.ours is not None:
             key = cell.dataset, cell.measure
-            found[key] = max(cell.ours, found.get(key, cell.ours))
+            better = min if cell.measure in LESS_IS_BETTER else max
+            found[key] = better(cell.ours, found.get(key, cell.ours))
     return found
 
 

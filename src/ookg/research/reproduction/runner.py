@@ -11,11 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.packed import find_packed, read_packed
+from ookg.datasets.snapshots import EncodedGrowth
 from ookg.errors import InputError, TrainingInterrupted
 from ookg.research.reproduction import efficiency_results
 from ookg.research.reproduction.cache import ModelCache
 from ookg.research.reproduction.methods import METHODS, Context, run_settings
-from ookg.research.reproduction.paper import CLASSIFICATION_MEASURES
+from ookg.research.reproduction.paper import CLASSIFICATION_MEASURES, CONTINUAL_SETS
 from ookg.research.reproduction.plan import EFFICIENCY, Job, Selection, State, completed, jobs_of, refuse_other_settings
 from ookg.research.reproduction.rendering import Grid, grid_of
 from ookg.research.reproduction.results import Result, ResultsFolder, plain
@@ -25,8 +28,6 @@ from ookg.system.machine import device_name, is_gpu, versions
 
 if TYPE_CHECKING:
     import torch
-
-    from ookg.datasets.encoded import EncodedDataset
 
 # What measuring the times takes, about.
 EFFICIENCY_SECONDS = {"gpu": 120.0, "cpu": 3600.0}
@@ -74,7 +75,7 @@ def reproduce(
 def cells(selection: Selection, results: ResultsFolder) -> list[Cell]:
     """The cells of the chosen tables from what is stored."""
     found = [
-        cell for table in selection.run_tables for cell in table.cells(results, selection.lines(table), selection.seeds)
+        cell for table in selection.run_tables for cell in table.cells(results, selection.shown(table), selection.seeds)
     ]
     if selection.efficiency:
         found += [cell for times in efficiency_results.stored(results) for cell in times.cells()]
@@ -92,7 +93,7 @@ def grids(selection: Selection, results: ResultsFolder) -> dict[str, list[Grid]]
         if name not in known:
             if selection.efficiency:
                 found[name] = [grid for times in efficiency_results.stored(results) for grid in times.grids()]
-        elif lines := selection.lines(known[name]):
+        elif lines := selection.shown(known[name]):
             found[name] = _grids_by_task(known[name], known[name].cells(results, lines, selection.seeds))
     return found
 
@@ -200,27 +201,63 @@ def _say_nothing(text: str) -> None:
 
 
 class _DatasetReader:
-    """Reads data sets as ids, and keeps the last one."""
+    """Reads data sets as ids, packed ones first, and keeps the last one."""
 
     def __init__(self, data: str | Path | None) -> None:
         self.data = data
-        self._last: EncodedDataset | None = None
+        self._last: EncodedDataset | EncodedGrowth | None = None
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse before the first training what would fail at a later one."""
-        from ookg.datasets import find_dataset, load_dataset
-
         for name in sorted(names):
+            if find_packed(name, self.data) is None:
+                self._check_text(name)
+
+    def _check_text(self, name: str) -> None:
+        try:
+            from ookg.datasets.folder import find_dataset, load_dataset
+            from ookg.datasets.growing import GROWING_FOLDER, find_growing
+        except ImportError as error:
+            problem = f"no {name}.npz where data sets are looked for, and text cannot be read here ({error})"
+            raise InputError(f"data set {name}: {problem}; pack it elsewhere with benchmarks/pack.py") from error
+        if name not in CONTINUAL_SETS:
             if find_dataset(name, self.data) is None:
                 load_dataset(name, self.data)  # says what is missing
+        elif find_growing(name, self.data) is None:
+            place = Path(self.data or "OOKG_DATA") / GROWING_FOLDER / name
+            raise InputError(f"data set {name}: no folder {place} with its snapshots; put it there, or name --data")
 
-    def __call__(self, name: str) -> EncodedDataset:
-        from ookg.datasets import load_dataset
-        from ookg.datasets.encoded import EncodedDataset
+    def newcomers(self, name: str) -> EncodedDataset:
+        """A data set with new entities."""
+        dataset = self(name)
+        if isinstance(dataset, EncodedGrowth):
+            raise InputError(f"data set {name}: is packed as a growing one; pack it again with benchmarks/pack.py")
+        return dataset
 
+    def growing(self, name: str) -> EncodedGrowth:
+        """A growing data set."""
+        dataset = self(name)
+        if not isinstance(dataset, EncodedGrowth):
+            raise InputError(f"data set {name}: is packed as one that does not grow; pack it again")
+        return dataset
+
+    def __call__(self, name: str) -> EncodedDataset | EncodedGrowth:
+        """The data set of that name."""
         if self._last is None or self._last.name != name:
-            self._last = EncodedDataset.of(load_dataset(name, self.data))
+            self._last = self._read(name)
         return self._last
+
+    def _read(self, name: str) -> EncodedDataset | EncodedGrowth:
+        packed = find_packed(name, self.data)
+        if packed is not None:
+            return read_packed(packed)
+        if name in CONTINUAL_SETS:
+            from ookg.datasets.growing import load_growing
+
+            return load_growing(name, self.data).encoded
+        from ookg.datasets.folder import load_dataset
+
+        return EncodedDataset.of(load_dataset(name, self.data))
 
 
 def _finish(
@@ -232,16 +269,16 @@ def _finish(
     say: Callable[[str], None],
 ) -> None:
     """Train a model, or take it from the cache, and make the results that are missing."""
-    from ookg.evaluation.measuring import figures_of
-
     method = METHODS[job.method]
-    context = Context(datasets(job.dataset), job.seed, device, places.cache, progress)
+    growing = datasets.growing(job.dataset) if job.dataset in CONTINUAL_SETS else None
+    dataset = datasets.newcomers(job.dataset) if growing is None else growing.dataset_of(0)
+    context = Context(dataset, job.seed, device, places.cache, progress, growing)
     begun = time.perf_counter()
     trained = method.train(context)
     train_seconds = context.seconds_of(time.perf_counter() - begun)
     for variant in job.missing:
         begun = time.perf_counter()
-        figures = figures_of(method.scorer(context, trained, variant), context.dataset, variant.protocol)
+        figures = method.figures(context, trained, variant)
         seconds = {"train": train_seconds, "evaluate": time.perf_counter() - begun}
         run = job.run(variant)
         result = Result(
@@ -267,4 +304,4 @@ def _measure_times(
     from ookg.research.reproduction import efficiency
 
     say(f"measuring the times of LAN and InvTransE on {device_name(device)}")
-    efficiency.measure(datasets(efficiency_results.DATASET), device, results, efficiency.MEASUREMENT)
+    efficiency.measure(datasets.newcomers(efficiency_results.DATASET), device, results, efficiency.MEASUREMENT)

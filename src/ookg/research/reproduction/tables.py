@@ -10,6 +10,7 @@ from typing import Any
 from ookg.errors import InputError
 from ookg.research.reproduction import paper
 from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, task_of
+from ookg.research.reproduction.methods.continual import CONTINUAL_METHODS
 from ookg.research.reproduction.methods.inverse import NEIGHBORS, POWER_1, UNIFORM, neighbor_draws
 from ookg.research.reproduction.methods.method import LAN_PROTOCOL
 from ookg.research.reproduction.results import MAIN, Result, ResultsFolder, Run
@@ -56,6 +57,8 @@ class Line:
     @property
     def measures(self) -> tuple[str, ...]:
         """What is measured."""
+        if self.dataset in paper.CONTINUAL_SETS:
+            return paper.CONTINUAL_MEASURES
         is_ranking = task_of(self.dataset) == "link-prediction"
         return paper.LINK_PREDICTION_MEASURES if is_ranking else paper.CLASSIFICATION_MEASURES
 
@@ -69,12 +72,16 @@ class Table:
     """A table of runs.
 
     remark: a sentence below it, made from its cells
+    quoted: lines of methods that are not run here, whose printed figures stand beside ours
+    if_named: whether it is run only where the table, a data set or a method is named
     """
 
     name: str
     title: str
     lines: tuple[Line, ...]
     remark: Callable[[Sequence[Cell]], str] = field(default=lambda cells: "")
+    quoted: tuple[Line, ...] = ()
+    if_named: bool = False
 
     def cells(self, results: ResultsFolder, lines: Iterable[Line], seeds: int | None = None) -> list[Cell]:
         """The cells of some of its lines, from stored results alone; of the first `seeds` seeds if that is given."""
@@ -132,6 +139,7 @@ def run_tables() -> dict[str, Table]:
         _ablation(),
         _ratio(),
         _beyond(),
+        _continual(),
     )
     return {table.name: table for table in made}
 
@@ -260,3 +268,25 @@ def _means_of_nine(cells: Sequence[Cell]) -> str:
     told = [f"{method} {statistics.fmean(found):.1f}" for method, found in figures.items() if len(found) == size]
     printed = statistics.fmean(found["accuracy"] for found in paper.TRIPLET_CLASSIFICATION["InvTransE"].values())
     return f"Mean of the nine: {', '.join(told)} (the paper's InvTransE {printed:.1f})." if told else ""
+
+
+def _continual() -> Table:
+    lines = [
+        Line(dataset, method.name, method.name) for dataset in paper.CONTINUAL_SETS for method in CONTINUAL_METHODS
+    ]
+    quoted = [
+        Line(dataset, label, label, (), printed[dataset])
+        for dataset in paper.CONTINUAL_SETS
+        for label, printed in paper.CONTINUAL.items()
+    ]
+    title = (
+        "Growing graphs, after the last snapshot: MRR over the tests of all, among all entities and among those of the "
+        "test's own snapshot; seconds for each snapshot after the first"
+    )
+    return Table("continual", title, tuple(lines), _remark_on_quotes, tuple(quoted), if_named=True)
+
+
+def _remark_on_quotes(cells: Sequence[Cell]) -> str:
+    if not any(cell.paper is not None for cell in cells):
+        return ""
+    return "LKGE, IncDE and Retraining (as printed): as quoted in the literature, by the second protocol."

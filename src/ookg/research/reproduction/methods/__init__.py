@@ -2,6 +2,7 @@
 
 from ookg.research.reproduction.methods.baseline import BASELINE_METHODS, LAN_AS_PUBLISHED
 from ookg.research.reproduction.methods.beyond import BEYOND_METHODS
+from ookg.research.reproduction.methods.continual import CONTINUAL_METHODS
 from ookg.research.reproduction.methods.inverse import INV_ROTATE, INV_TRANSE, INV_TRANSE_AS_PUBLISHED
 from ookg.research.reproduction.methods.method import Context, Method, Variant, run_settings, task_of
 
@@ -9,7 +10,14 @@ from ookg.research.reproduction.methods.method import Context, Method, Variant, 
 AS_PUBLISHED: dict[str, Method] = {"LAN": LAN_AS_PUBLISHED, INV_TRANSE.name: INV_TRANSE_AS_PUBLISHED}
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (*BASELINE_METHODS, INV_TRANSE, INV_ROTATE, *AS_PUBLISHED.values(), *BEYOND_METHODS)
+    for method in (
+        *BASELINE_METHODS,
+        INV_TRANSE,
+        INV_ROTATE,
+        *AS_PUBLISHED.values(),
+        *BEYOND_METHODS,
+        *CONTINUAL_METHODS,
+    )
 }
 
 __all__ = [

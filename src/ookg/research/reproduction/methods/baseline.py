@@ -19,7 +19,7 @@ from ookg.research.reproduction.methods.method import (
 from ookg.system.machine import device_name
 
 if TYPE_CHECKING:
-    from ookg.datasets.dataset import Task
+    from ookg.datasets.encoded import Task
     from ookg.research.baselines import BaselineSettings, TrainedBaseline
     from ookg.research.reproduction.cache import TrainedModel
     from ookg.scoring.scorer import Scorer

@@ -17,8 +17,7 @@ from ookg.research.reproduction.methods.method import (
 )
 
 if TYPE_CHECKING:
-    from ookg.datasets.dataset import Task
-    from ookg.datasets.encoded import EncodedDataset
+    from ookg.datasets.encoded import EncodedDataset, Task
     from ookg.evidence.combined import RankingWeights
     from ookg.models.embedding import Embedding
     from ookg.newcomers.embedder import Newcomers

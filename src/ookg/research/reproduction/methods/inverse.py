@@ -26,7 +26,7 @@ from ookg.training.settings import PRESETS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ookg.datasets.dataset import Task
+    from ookg.datasets.encoded import Task
     from ookg.models.embedding import Embedding
     from ookg.newcomers.embedder import Newcomers
     from ookg.newcomers.reducer import Weights

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ookg.datasets.published import published_sets
 from ookg.research.reproduction.cache import settings_digest
+from ookg.research.reproduction.paper import CONTINUAL_SETS
 from ookg.research.reproduction.results import MAIN
 from ookg.system.machine import device_name
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from ookg.datasets.dataset import Task
-    from ookg.datasets.encoded import EncodedDataset
+    from ookg.datasets.encoded import EncodedDataset, Task
+    from ookg.datasets.snapshots import EncodedGrowth
     from ookg.graph.statistics import GraphStatistics
     from ookg.models.embedding import Embedding
     from ookg.research.reproduction.cache import ModelCache, Settings, TrainedModel
@@ -89,9 +90,15 @@ class Method(ABC):
     def train(self, context: Context) -> Any:
         """Train a model: whatever `scorer` takes."""
 
-    @abstractmethod
     def scorer(self, context: Context, trained: Any, variant: Variant) -> Scorer:
-        """What is evaluated of a trained model."""
+        """What is evaluated of a trained model; a method without one says itself what its figures are."""
+        raise NotImplementedError(f"{self.name} has no scorer")
+
+    def figures(self, context: Context, trained: Any, variant: Variant) -> dict[str, float]:
+        """What a trained model comes to, by the names of the measures."""
+        from ookg.evaluation.measuring import figures_of
+
+        return figures_of(self.scorer(context, trained, variant), context.dataset, variant.protocol)
 
     def variants(self, dataset: str) -> tuple[Variant, ...]:
         """The ways to evaluate a model, the main one first: here the protocols of the data set's task."""
@@ -108,7 +115,9 @@ class Method(ABC):
 def run_settings(method: Method, dataset: str, seed: int, variant: Variant) -> dict[str, Any]:
     """All that a run's figures depend on."""
     how: dict[str, Any] = {}
-    if task_of(dataset) == "link-prediction":
+    if dataset in CONTINUAL_SETS:
+        how["directions"] = "both"
+    elif task_of(dataset) == "link-prediction":
         how["protocol"] = variant.protocol
     elif method.fits_thresholds:
         how["equal_thresholds"] = "highest"  # which of the equally good ones is taken
@@ -127,7 +136,8 @@ class Ledger:
 class Context:
     """What a method works with.
 
-    dataset: as ids; cache: the trained models that are there
+    dataset: as ids, of a growing set its first snapshot; cache: the trained models that are there
+    growing: the growing set, for methods that follow one
     """
 
     dataset: EncodedDataset
@@ -135,6 +145,7 @@ class Context:
     device: torch.device
     cache: ModelCache
     show_progress: bool = False
+    growing: EncodedGrowth | None = None
     _ledger: Ledger = field(default_factory=Ledger)
 
     @cached_property
@@ -146,7 +157,7 @@ class Context:
 
     def within(self, dataset: EncodedDataset) -> Context:
         """The same for another data set, such as a simulated one; what is trained there counts here too."""
-        return Context(dataset, self.seed, self.device, self.cache, self.show_progress, self._ledger)
+        return replace(self, dataset=dataset)
 
     def trained(self, settings: Settings, train: Callable[[], TrainedModel]) -> TrainedModel:
         """The model of these settings on the data set, from the cache; it is trained and kept if there is none yet."""
