@@ -9,8 +9,9 @@ Three ways, which differ in what they learn from and in what may move:
 What is new starts where the added triples place it (`newcomers/propagation.py`); Adam starts afresh.
 
 A pull of p takes a known row x after each step to x + p·(x₀ - x), where x₀ is the stored one. With `old` triples of it
-known and `new` ones added it is min(1, pull · (old / new)^pull_power): what no added triple speaks of stays, what had
-few triples and gets many is free.
+known and `new` ones added, p = min(1, pull / steps · (old / new)^pull_power): what no added triple speaks of stays,
+what had few triples and gets many is free. Divided by the steps, a pull means the same for a short run as for a long
+one: where old and new triples are as many, all but exp(-pull) of a displacement is gone when all steps are taken.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class UpdateSettings:
     lr_factor: times the training's learning rate; None: 2, with "freeze" 5
     lr_drops: shares of the steps (or of the time) at which the rate is divided by ten and Adam starts afresh
     rounds: of propagation, for the vectors that what is new starts from
-    pull, pull_power: of "new-only", how strongly known rows are held
+    pull, pull_power: of "new-only", how strongly known rows are held over all steps, and by how much more what had more
+        triples than it gets
     relation_pull: the same as `pull` for relations; None: as for entities
     full_steps: the most steps by default, as a share of the training's steps
     full_share: the share of changed triples from which on it is so many; in proportion below
@@ -92,7 +94,7 @@ class UpdateSettings:
     lr_factor: float | None = None
     lr_drops: tuple[float, ...] = (0.3, 0.7)
     rounds: int = 4
-    pull: float = 0.003
+    pull: float = 0.6
     pull_power: float = 1.0
     relation_pull: float | None = None
     full_steps: float = 0.15
@@ -192,7 +194,7 @@ def continue_training(
         training,
     )
     trainer.start_from(start.entities, start.relations)
-    trainer.after_step = _holding(trainer.tables, embedding, growth, update)
+    trainer.after_step = _holding(trainer, embedding, growth, update)
     run = TrainingRun(trainer, state_path, how_to_resume="the same command continues")
     if state_path is not None:
         run.fingerprint = _fingerprint(embedding, growth, training, update)
@@ -264,14 +266,14 @@ def _start(embedding: Embedding, growth: Growth, training: TrainingSettings, upd
 
 
 def _holding(
-    tables: Tables, embedding: Embedding, growth: Growth, update: UpdateSettings
+    trainer: Trainer, embedding: Embedding, growth: Growth, update: UpdateSettings
 ) -> Callable[[Tables], None] | None:
     """What keeps known rows where they are to be, after each step; None where they are free."""
     if update.mode == "all":
         return None
     # As they start: parameters of relations, not their vectors.
-    entities = tables.entities[: embedding.num_entities].clone()
-    relations = tables.relations[: embedding.num_relations].clone()
+    entities = trainer.tables.entities[: embedding.num_entities].clone()
+    relations = trainer.tables.relations[: embedding.num_relations].clone()
     if update.mode == "freeze":
 
         def freeze(now: Tables) -> None:
@@ -280,7 +282,8 @@ def _holding(
 
         return freeze
     entity_pull, relation_pull = (
-        torch.from_numpy(values).to(entities)[:, None] for values in pulls(embedding, growth, update)
+        torch.from_numpy(values).to(entities)[:, None]
+        for values in pulls(embedding, growth, update, trainer.settings.steps)
     )
 
     @one_torch_thread()
@@ -291,8 +294,8 @@ def _holding(
     return pull
 
 
-def pulls(embedding: Embedding, growth: Growth, update: UpdateSettings) -> tuple[FloatArray, FloatArray]:
-    """How strongly "new-only" pulls each known entity and each known relation back, 0 to 1."""
+def pulls(embedding: Embedding, growth: Growth, update: UpdateSettings, steps: int) -> tuple[FloatArray, FloatArray]:
+    """How strongly "new-only" pulls each known entity and relation back after each of so many steps, from 0 to 1."""
     known, added = growth.known, growth.added
     sizes = embedding.num_entities, embedding.num_relations
     degree = _degrees(known, sizes[0]) if growth.degree is None else growth.degree
@@ -300,8 +303,8 @@ def pulls(embedding: Embedding, growth: Growth, update: UpdateSettings) -> tuple
     new_counts = np.bincount(added[:, 1], minlength=sizes[1])[: sizes[1]]
     relation_pull = update.pull if update.relation_pull is None else update.relation_pull
     return (
-        _pull(degree, _degrees(added, sizes[0])[: sizes[0]], update.pull, update.pull_power),
-        _pull(counts, new_counts, relation_pull, update.pull_power),
+        _pull(degree, _degrees(added, sizes[0])[: sizes[0]], update.pull / steps, update.pull_power),
+        _pull(counts, new_counts, relation_pull / steps, update.pull_power),
     )
 
 
