@@ -38,7 +38,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def places(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
-    monkeypatch.setattr(continual, "TRAINING", {"transe": SMALL, "rotate": SMALL})
+    monkeypatch.setattr(continual, "TRAINING", SMALL)
+    monkeypatch.setattr(continual, "OWN_TRAINING", {})
     return Places(tmp_path / "results", tmp_path / "models", data)
 
 
@@ -147,7 +148,7 @@ from ookg.research.reproduction.methods import continual
 from ookg.training.settings import PRESETS
 
 small = {small}
-continual.TRAINING = {{"transe": small, "rotate": small}}
+continual.TRAINING, continual.OWN_TRAINING = small, {{}}
 PRESETS["fb15k"] = PRESETS["fb15k"].changed(small)
 from importlib import import_module
 

@@ -92,13 +92,13 @@ class UpdateSettings:
     steps: int | None = None
     seconds: float | None = None
     lr_factor: float | None = None
-    lr_drops: tuple[float, ...] = (0.3, 0.7)
+    lr_drops: tuple[float, ...] = (0.4, 0.8)
     rounds: int = 4
     pull: float = 0.6
     pull_power: float = 1.0
     relation_pull: float | None = None
-    full_steps: float = 0.15
-    full_share: float = 0.15
+    full_steps: float = 0.19
+    full_share: float = 0.07
     least_steps: int = 300
 
     def __post_init__(self) -> None:
