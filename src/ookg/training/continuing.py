@@ -94,10 +94,10 @@ class UpdateSettings:
     lr_factor: float | None = None
     lr_drops: tuple[float, ...] = (0.4, 0.8)
     rounds: int = 4
-    pull: float = 0.6
+    pull: float = 3.0
     pull_power: float = 1.0
     relation_pull: float | None = None
-    full_steps: float = 0.19
+    full_steps: float = 0.17
     full_share: float = 0.07
     least_steps: int = 300
 
