@@ -316,6 +316,42 @@ def test_steps_follow_the_share_that_is_new() -> None:
     assert update.steps_for(Growth(NOTHING, growth().added, 1, 1), settings.changed({"steps": 50})) == 50
 
 
+def test_the_rate_is_lower_where_little_has_changed() -> None:
+    rows = np.zeros((100, 3), dtype=np.int64)
+    half, few, hardly = (Growth(rows[:100], rows[:size], 1, 1) for size in (100, 4, 0))
+    update = UpdateSettings(full_share=4 / 26)
+    assert update.rate_for(half) == 2.0
+    assert update.rate_for(few) == pytest.approx(1.0)  # a quarter of that share
+    assert update.rate_for(hardly) == 0.1
+    assert [replace(update, mode=mode).rate_for(few) for mode in ("freeze", "new-only")] == [5.0, 2.0]
+    assert replace(update, lr_factor=3.0).rate_for(few) == 3.0
+    training = replace(update, lr_factor=3.0, steps=7).training(few, SETTINGS.changed({"validate_every": 5}))
+    assert training.lr == pytest.approx(0.03)
+    assert (training.steps, training.validate_every) == (7, 0)
+
+
+def test_what_is_new_is_placed_before_all_move(embedding: Embedding, settings: TrainingSettings) -> None:
+    whole, update = growth(), UpdateSettings(steps=10, placing=0.0)
+    placed = replace(update, placing=2.0)
+    first = continue_training(embedding, whole, settings, replace(placed, mode="freeze", steps=20)).embedding
+    found = continue_training(embedding, whole, settings, placed)
+    assert found.steps == 10
+    trainer = Trainer(
+        torch.from_numpy(np.concatenate([whole.known, whole.added])),
+        whole.num_entities,
+        whole.num_relations,
+        placed.training(whole, settings),
+    )
+    trainer.start_from(first.entities, first.relations)
+    for _ in range(10):
+        trainer.step()
+    assert torch.equal(found.embedding.entities, trainer.entity_vectors)
+    assert not same(found, continue_training(embedding, whole, settings, update))
+    # Where nothing is new there is nothing to place.
+    more = Growth(whole.known[5:], whole.known[:5], KNOWN, RELATIONS)
+    assert same(*(continue_training(embedding, more, settings, one) for one in (update, placed)))
+
+
 def test_time_stops_an_update_after_its_rate_has_dropped(
     embedding: Embedding, settings: TrainingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +363,7 @@ def test_time_stops_an_update_after_its_rate_has_dropped(
         return take(self)
 
     monkeypatch.setattr(Trainer, "step", step)
-    update = UpdateSettings(steps=10_000_000, seconds=0.5)
+    update = UpdateSettings(steps=10_000_000, seconds=0.5, lr_factor=2.0, placing=0.0)
     found = continue_training(embedding, growth(), settings, update)
     assert 0 < found.steps < 10_000_000
     assert rates[0] == pytest.approx(2 * settings.lr)

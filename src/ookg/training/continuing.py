@@ -41,6 +41,7 @@ from ookg.types import FloatArray, IntArray
 Mode = Literal["all", "freeze", "new-only"]
 # How many times the training's learning rate each way takes, unless it is said.
 LR_FACTORS: dict[Mode, float] = {"all": 2.0, "freeze": 5.0, "new-only": 2.0}
+LEAST_FACTOR = 0.1  # of "all": the rate after training's last drop
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,10 @@ class UpdateSettings:
     mode: "all", "freeze" or "new-only"
     steps: how many; None: by the share of the graph that has changed, see `steps_for`
     seconds: stop after so much time, and let the learning rate drop in time for it; None for no limit
-    lr_factor: times the training's learning rate; None: 2, with "freeze" 5
+    lr_factor: times the training's learning rate; None: by the mode and by what has changed, see `rate_for`
     lr_drops: shares of the steps (or of the time) at which the rate is divided by ten and Adam starts afresh
+    placing: steps that first fit what is new as "freeze" does, as a share of the steps that follow and in addition to
+        them; without, known vectors would make way for new ones that are not yet in their place
     rounds: of propagation, for the vectors that what is new starts from
     pull, pull_power: of "new-only", how strongly known rows are held over all steps, and by how much more what had more
         triples than it gets
@@ -93,6 +96,7 @@ class UpdateSettings:
     seconds: float | None = None
     lr_factor: float | None = None
     lr_drops: tuple[float, ...] = (0.4, 0.8)
+    placing: float = 0.3
     rounds: int = 4
     pull: float = 3.0
     pull_power: float = 1.0
@@ -104,7 +108,7 @@ class UpdateSettings:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise InputError(f"mode {self.mode!r}; choose {', '.join(get_args(Mode))}")
-        for name in ("steps", "seconds", "rounds", "pull", "pull_power", "relation_pull", "least_steps"):
+        for name in ("steps", "seconds", "placing", "rounds", "pull", "pull_power", "relation_pull", "least_steps"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise InputError(f"{name} {value}; it must be 0 or more")
@@ -126,13 +130,25 @@ class UpdateSettings:
         steps = round(self.full_steps * settings.steps * min(1.0, growth.share / self.full_share))
         return min(settings.steps, max(steps, self.least_steps))
 
-    def training(self, settings: TrainingSettings, steps: int) -> TrainingSettings:
+    def rate_for(self, growth: Growth) -> float:
+        """Times the training's learning rate: `lr_factor`, or 2, with "freeze" 5.
+
+        With "all" the 2 is times √(share / full_share) below `full_share`: where little has changed, known vectors are
+        nearly where they should be, and the few steps could not bring back what a high rate would shake up.
+        """
+        if self.lr_factor is not None:
+            return self.lr_factor
+        factor = LR_FACTORS[self.mode]
+        if self.mode == "all":
+            factor = max(LEAST_FACTOR, factor * min(1.0, growth.share / self.full_share) ** 0.5)
+        return factor
+
+    def training(self, growth: Growth, settings: TrainingSettings) -> TrainingSettings:
         """The training's settings as this update takes them."""
-        factor = LR_FACTORS[self.mode] if self.lr_factor is None else self.lr_factor
         return replace(
             settings,
-            steps=max(1, steps),
-            lr=factor * settings.lr,
+            steps=max(1, self.steps_for(growth, settings)),
+            lr=self.rate_for(growth) * settings.lr,
             lr_drops=self.lr_drops,
             validate_every=0,
             patience=0,
@@ -180,25 +196,24 @@ def continue_training(
     """
     begun = time.monotonic()
     _check(embedding, growth, settings)
-    steps = update.steps_for(growth, settings)
-    triples = _triples(embedding, growth, update.mode)
-    training = update.training(settings, steps)
+    steps, triples = update.steps_for(growth, settings), _triples(embedding, growth, update.mode)
+    training = update.training(growth, settings)
     gap = embedding.mean_gap  # before the work: a model that cannot say it is refused
-    start = _start(embedding, growth, training, update)
     if not steps or not len(triples):
+        start = _start(embedding, growth, training, update)
         return Continued(start, 0, time.monotonic() - begun, _moved(embedding, start, gap))
-    trainer = Trainer(
-        torch.from_numpy(triples).to(embedding.device),
-        growth.num_entities,
-        growth.num_relations,
-        training,
-    )
-    trainer.start_from(start.entities, start.relations)
-    trainer.after_step = _holding(trainer, embedding, growth, update)
+    ids = torch.from_numpy(triples).to(embedding.device)
+    trainer = Trainer(ids, growth.num_entities, growth.num_relations, training)
+    trainer.after_step = _holding(embedding, growth, training, update)
     run = TrainingRun(trainer, state_path, how_to_resume="the same command continues")
     if state_path is not None:
         run.fingerprint = _fingerprint(embedding, growth, training, update)
-        run.resume(or_replace=True)
+    if not run.resume(or_replace=True):
+        if update.mode == "freeze":
+            start = _start(embedding, growth, training, update)
+        else:
+            start = _placed(embedding, growth, settings, update, steps)
+        trainer.start_from(start.entities, start.relations)
     trainer.prepare()
     before = time.monotonic() - begun
     if update.seconds is not None:
@@ -256,6 +271,15 @@ def _triples(embedding: Embedding, growth: Growth, mode: Mode) -> IntArray:
     return np.ascontiguousarray(chosen, dtype=np.int64)
 
 
+def _placed(
+    embedding: Embedding, growth: Growth, settings: TrainingSettings, update: UpdateSettings, steps: int
+) -> Embedding:
+    """The start after some steps of "freeze"; the rest of the time belongs to what follows."""
+    seconds = None if update.seconds is None else update.seconds * update.placing / (1 + update.placing)
+    first = replace(update, mode="freeze", steps=round(update.placing * steps), seconds=seconds, lr_factor=None)
+    return continue_training(embedding, growth, settings, first).embedding
+
+
 def _start(embedding: Embedding, growth: Growth, training: TrainingSettings, update: UpdateSettings) -> Embedding:
     """Known vectors as they are, new ones by propagation; what nothing determines, as training begins."""
     geometry = embedding.geometry
@@ -266,14 +290,13 @@ def _start(embedding: Embedding, growth: Growth, training: TrainingSettings, upd
 
 
 def _holding(
-    trainer: Trainer, embedding: Embedding, growth: Growth, update: UpdateSettings
+    embedding: Embedding, growth: Growth, training: TrainingSettings, update: UpdateSettings
 ) -> Callable[[Tables], None] | None:
     """What keeps known rows where they are to be, after each step; None where they are free."""
     if update.mode == "all":
         return None
-    # As they start: parameters of relations, not their vectors.
-    entities = trainer.tables.entities[: embedding.num_entities].clone()
-    relations = trainer.tables.relations[: embedding.num_relations].clone()
+    entities = embedding.entities
+    relations = embedding.geometry.relation_parameters(embedding.relations, training.initial_range)
     if update.mode == "freeze":
 
         def freeze(now: Tables) -> None:
@@ -282,8 +305,7 @@ def _holding(
 
         return freeze
     entity_pull, relation_pull = (
-        torch.from_numpy(values).to(entities)[:, None]
-        for values in pulls(embedding, growth, update, trainer.settings.steps)
+        torch.from_numpy(values).to(entities)[:, None] for values in pulls(embedding, growth, update, training.steps)
     )
 
     @one_torch_thread()

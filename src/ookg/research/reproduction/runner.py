@@ -294,7 +294,8 @@ def _finish(
             datetime.now(UTC).date().isoformat(),
         )
         places.results.write(result)
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in result.figures.items())
+        # Names with a dot are details, such as those of one snapshot.
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in result.figures.items() if "." not in name)
         say(f"{run}: {shown} ({train_seconds:.1f} s of training, {seconds['evaluate']:.1f} s of evaluation)")
 
 
