@@ -321,6 +321,8 @@ def test_steps_follow_the_share_that_is_new() -> None:
     assert steps(700, 300) == steps(100, 900) == 3000
     assert steps(900, 100) == steps(900, 50, 50) == 1000
     assert steps(999, 1) == 200
+    unread = Growth(NOTHING, growth().added, 1, 1, degree=np.array([2 * 9 * len(growth().added)]))
+    assert update.steps_for(unread, settings) == 1000
     assert steps(1000, 0) == 0
     assert replace(update, steps=7).steps_for(Growth(NOTHING, NOTHING, 1, 1), settings) == 7
     assert update.steps_for(Growth(NOTHING, growth().added, 1, 1), settings.changed({"steps": 50})) == 50
