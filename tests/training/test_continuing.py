@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ookg.errors import InputError, TrainingInterrupted
-from ookg.models import GEOMETRIES, TransE
+from ookg.models import GEOMETRIES, RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.propagation import propagated
 from ookg.training.continuing import Continued, Growth, Mode, UpdateSettings, continue_training, pulls
@@ -144,6 +144,16 @@ def test_parameters_of_relations_lead_back_to_their_vectors(model: str) -> None:
     torch.testing.assert_close(geometry.relation_vectors(back, 0.7), vectors)
     if model in ("transe", "rotate", "transr"):
         torch.testing.assert_close(back, parameters)
+
+
+def test_a_model_without_a_way_back_from_its_relation_vectors_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Doubled(RotatE):
+        def relation_vectors(self, parameters: torch.Tensor, initial_range: float) -> torch.Tensor:
+            return 2 * super().relation_vectors(parameters, initial_range)
+
+    with pytest.raises(InputError, match="give it a `relation_parameters`"):
+        Doubled(4).relation_parameters(torch.zeros(1, 4), 1.0)
 
 
 def test_no_steps_give_the_start(embedding: Embedding, settings: TrainingSettings) -> None:
@@ -311,6 +321,8 @@ def test_steps_follow_the_share_that_is_new() -> None:
     assert steps(700, 300) == steps(100, 900) == 3000
     assert steps(900, 100) == steps(900, 50, 50) == 1000
     assert steps(999, 1) == 200
+    unread = Growth(NOTHING, growth().added, 1, 1, degree=np.array([2 * 9 * len(growth().added)]))
+    assert update.steps_for(unread, settings) == 1000
     assert steps(1000, 0) == 0
     assert replace(update, steps=7).steps_for(Growth(NOTHING, NOTHING, 1, 1), settings) == 7
     assert update.steps_for(Growth(NOTHING, growth().added, 1, 1), settings.changed({"steps": 50})) == 50

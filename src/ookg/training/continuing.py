@@ -67,8 +67,10 @@ class Growth:
     @property
     def share(self) -> float:
         """How much of the graph has changed: added and removed triples, as a share of all."""
-        changed = len(self.added) + self.removed
-        return changed / max(1, changed + len(self.known))
+        known, changed = len(self.known), len(self.added) + self.removed
+        if not known and self.degree is not None:  # known triples that are not to be read count too
+            known = int(self.degree.sum()) // 2
+        return changed / max(1, changed + known)
 
 
 @dataclass(frozen=True)
