@@ -67,11 +67,14 @@ def other_answers(queries: Queries, true_triples: IntArray, num_candidates: int)
     size = max(int(true_triples.max()), int(queries.entity.max(initial=0)), int(queries.relation.max(initial=0))) + 1
     head, relation, tail = true_triples.T
     asked = _key(queries.entity, queries.relation, queries.asks_tail, size)
+    questions, question = np.unique(asked, return_inverse=True)
     keys = np.concatenate([_key(head, relation, 1, size), _key(tail, relation, 0, size), asked])
     answers = np.concatenate([tail, head, queries.answer])
-    wanted = np.isin(keys, np.unique(asked)) & (answers < num_candidates)  # few of all triples: sort only those
-    pairs = np.unique(np.stack([keys[wanted], answers[wanted]], axis=1), axis=0)
-    return AnswerIndex.build(asked, pairs[:, 0], pairs[:, 1])
+    place = np.minimum(np.searchsorted(questions, keys), max(0, len(questions) - 1))
+    wanted = (answers < num_candidates) & (questions[place] == keys)  # few of all triples: sort only those
+    # One number for each pair sorts much faster than two columns.
+    number, answer = np.divmod(np.unique(place[wanted] * num_candidates + answers[wanted]), num_candidates)
+    return AnswerIndex.build(question.ravel(), number, answer)
 
 
 def _key(entity: IntArray, relation: IntArray, asks_tail: BoolArray | int, size: int) -> IntArray:

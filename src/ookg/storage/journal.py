@@ -1,0 +1,283 @@
+"""The journal of a model directory: every triple that was added or removed since the model was trained, in order.
+
+It is an SQLite database, `journal.sqlite`. A batch is one transaction, written through to the disk before it is
+acknowledged: a crash loses nothing that was acknowledged, and keeps nothing that was not. Batches are numbered from 1
+on and never changed; a version of the model says up to which of them it has learned (`Checkpoint.journal`), and what
+came later is what it is asked with.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from ookg.errors import InputError, ModelFileError
+
+JOURNAL_FILE = "journal.sqlite"
+# SQLite's own files beside it, while it is open or after a crash.
+JOURNAL_FILES = (JOURNAL_FILE, f"{JOURNAL_FILE}-wal", f"{JOURNAL_FILE}-shm")
+APPLICATION, VERSION = 0x6F6F6B67, 1  # "ookg", and the layout of the tables
+WAIT_SECONDS = 60.0  # for another process that is writing
+LAYOUT = """
+CREATE TABLE batches (
+    number INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('add', 'remove')),
+    key TEXT UNIQUE,
+    author TEXT NOT NULL,
+    time TEXT NOT NULL,
+    asked INTEGER NOT NULL
+);
+CREATE TABLE changes (
+    number INTEGER PRIMARY KEY,
+    batch INTEGER NOT NULL REFERENCES batches (number),
+    head TEXT NOT NULL,
+    relation TEXT NOT NULL,
+    tail TEXT NOT NULL
+);
+CREATE INDEX changes_by_triple ON changes (head, relation, tail);
+CREATE INDEX changes_by_batch ON changes (batch);
+"""
+
+Kind = Literal["add", "remove"]
+Triple = tuple[str, str, str]
+# Which of some triples the version of the model that a batch follows knows from training.
+IsKnown = Callable[[Sequence[Triple]], Sequence[bool]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What was added or removed in one go.
+
+    key: chosen by the caller, so that the same batch sent twice counts once
+    asked: how many triples were named; changed: how many of them were not there, or were, and now are, or are not
+    """
+
+    number: int
+    kind: Kind
+    key: str | None
+    author: str
+    time: str
+    asked: int
+    changed: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """A batch that is in the journal; is_repeated: it was there already, under the same key."""
+
+    batch: Batch
+    is_repeated: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the journal's later batches amount to: triples that came, and triples of training that went."""
+
+    added: list[Triple]
+    removed: list[Triple]
+
+
+class Journal:
+    """The journal of one model directory. Each call opens the file and closes it: nothing is held in between."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.path = Path(directory) / JOURNAL_FILE
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever written to it."""
+        return self.path.exists()
+
+    @property
+    def last(self) -> int:
+        """The number of the last batch; 0 for none."""
+        if not self.exists:
+            return 0
+        with self._open() as connection:
+            (number,) = connection.execute("SELECT coalesce(max(number), 0) FROM batches").fetchone()
+            return int(number)
+
+    def append(
+        self,
+        kind: Kind,
+        triples: Sequence[Triple],
+        is_known: IsKnown,
+        *,
+        after: int = 0,
+        key: str | None = None,
+        author: str = "",
+    ) -> Written:
+        """Write a batch of what changes: triples to add that are not there, or to remove that are.
+
+        after: the last batch that the model has learned; is_known: asked about what later batches do not mention
+        key: if a batch with this key is there, that one is returned and nothing is written
+        """
+        if not triples:
+            raise InputError("no triples; name at least one")
+        distinct = list(dict.fromkeys(triples))
+        with self._open(create=True) as connection, _transaction(connection):
+            repeated = None if key is None else _batch_of_key(connection, key)
+            if repeated is not None:
+                if (repeated.kind, repeated.asked) != (kind, len(distinct)):
+                    problem = f"{self.path}: key {key!r} is that of another batch (number {repeated.number})"
+                    raise InputError(f"{problem}; choose a new key for new triples")
+                return Written(repeated, is_repeated=True)
+            later = _present(connection, distinct, after)
+            unmentioned = [triple for triple in distinct if triple not in later]
+            present = later | dict(zip(unmentioned, is_known(unmentioned) if unmentioned else (), strict=True))
+            changed = [triple for triple in distinct if bool(present[triple]) == (kind == "remove")]
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            row = (kind, key, author, time, len(distinct))
+            number = connection.execute(
+                "INSERT INTO batches (kind, key, author, time, asked) VALUES (?, ?, ?, ?, ?)", row
+            ).lastrowid
+            assert number is not None
+            connection.executemany(
+                "INSERT INTO changes (batch, head, relation, tail) VALUES (?, ?, ?, ?)",
+                ((number, *triple) for triple in changed),
+            )
+            batch = Batch(number, kind, key, author, time, len(distinct), len(changed))
+        return Written(batch, is_repeated=False)
+
+    def batches(self, after: int = 0) -> list[Batch]:
+        """The batches with larger numbers than that, in order."""
+        if not self.exists:
+            return []
+        with self._open() as connection:
+            rows = connection.execute(_BATCHES.format("WHERE batches.number > ?"), (after,)).fetchall()
+            return [Batch(*row) for row in rows]
+
+    def triples_of(self, number: int) -> list[Triple]:
+        """The triples that a batch changed, in order."""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT head, relation, tail FROM changes WHERE batch = ? ORDER BY number", (number,)
+            )
+            return [(head, relation, tail) for head, relation, tail in rows]
+
+    def difference(self, after: int = 0) -> Difference:
+        """What the batches with larger numbers than that amount to; what came and went again is in neither list.
+
+        Triples that came are in the order in which they (last) came.
+        """
+        if not self.exists:
+            return Difference([], [])
+        balance: dict[Triple, int] = {}
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT kind, head, relation, tail FROM changes JOIN batches ON batch = batches.number "
+                "WHERE batch > ? ORDER BY changes.number",
+                (after,),
+            )
+            for kind, *triple in rows:
+                head, relation, tail = triple
+                change = 1 if kind == "add" else -1
+                total = balance.pop((head, relation, tail), 0) + change
+                if total:
+                    balance[head, relation, tail] = total
+        added = [triple for triple, total in balance.items() if total > 0]
+        return Difference(added, [triple for triple, total in balance.items() if total < 0])
+
+    def problem(self) -> str | None:
+        """What is wrong with the file, or None; all of it is read."""
+        if not self.exists:
+            return None
+        try:
+            with self._open() as connection:
+                (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        except ModelFileError as error:
+            return str(error).removeprefix(f"{self.path}: ")
+        return None if answer == "ok" else f"damaged journal ({answer})"
+
+    @contextmanager
+    def _open(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        connection: sqlite3.Connection | None = None
+        try:
+            mode = "rwc" if create else "rw"
+            address = f"{self.path.resolve().as_uri()}?mode={mode}"
+            connection = sqlite3.connect(address, timeout=WAIT_SECONDS, isolation_level=None, uri=True)
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+            self._prepare(connection, create=create)
+            yield connection
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _prepare(self, connection: sqlite3.Connection, *, create: bool) -> None:
+        """Make the tables, if they are to be made, and refuse a file that is no journal."""
+        if create and self._identity(connection) == (0, 0):
+            connection.execute("PRAGMA journal_mode = WAL")
+            with _transaction(connection):
+                if self._identity(connection) == (0, 0):  # another process may have made it meanwhile
+                    for statement in LAYOUT.split(";\n"):
+                        if statement.strip():
+                            connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {VERSION}")
+        application, version = self._identity(connection)
+        if application != APPLICATION:
+            raise ModelFileError(f"{self.path}: not a journal of ookg; restore it, or remove it to start without one")
+        if version > VERSION:
+            raise ModelFileError(f"{self.path}: version {version}, and this ookg reads up to {VERSION}; upgrade ookg")
+
+    @staticmethod
+    def _identity(connection: sqlite3.Connection) -> tuple[int, int]:
+        application, version = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        return int(application), int(version)
+
+    def _refusal(self, error: sqlite3.Error) -> ModelFileError | InputError:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return InputError(f"{self.path}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
+        if code is not None and code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            return InputError(f"{self.path}: cannot be written ({error}); look at the permissions of the directory")
+        if code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            return InputError(f"{self.path}: cannot be written ({error}); nothing was added, make room and try again")
+        return ModelFileError(f"{self.path}: damaged journal ({error}); restore it from a copy")
+
+
+_BATCHES = (
+    "SELECT batches.number, kind, key, author, time, asked, count(changes.number) FROM batches "
+    "LEFT JOIN changes ON batch = batches.number {} GROUP BY batches.number ORDER BY batches.number"
+)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; no other process writes meanwhile."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _batch_of_key(connection: sqlite3.Connection, key: str) -> Batch | None:
+    row = connection.execute(_BATCHES.format("WHERE key = ?"), (key,)).fetchone()
+    return None if row is None else Batch(*row)
+
+
+def _present(connection: sqlite3.Connection, triples: Sequence[Triple], after: int) -> dict[Triple, bool]:
+    """Of the triples that batches after that one mention, whether each is there now."""
+    connection.execute("CREATE TEMP TABLE IF NOT EXISTS named (head TEXT, relation TEXT, tail TEXT)")
+    connection.execute("DELETE FROM temp.named")
+    connection.executemany("INSERT INTO temp.named VALUES (?, ?, ?)", triples)
+    rows = connection.execute(
+        "SELECT named.head, named.relation, named.tail, kind FROM temp.named AS named "
+        "JOIN changes USING (head, relation, tail) JOIN batches ON batch = batches.number "
+        "WHERE batch > ? ORDER BY changes.number",
+        (after,),
+    )
+    return {(head, relation, tail): kind == "add" for head, relation, tail, kind in rows}
