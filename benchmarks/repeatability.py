@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from ookg.simulation.audit import AuditSettings, audit
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.tuning import TuningSettings, tune
+from ookg.training.continuing import Growth, Mode, UpdateSettings, continue_training
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
@@ -239,6 +240,15 @@ def resumed(settings: TrainingSettings) -> list[Any]:
     return [*results, digest(results) == digest(trained(settings)[1:])]
 
 
+def updated(name: str, mode: Mode) -> list[Any]:
+    """Training that goes on after growth, by all three ways of treating what is known."""
+    settings = SETTINGS.changed({"model": name})
+    growth = Growth(triples(), given(), ENTITIES + 6, RELATIONS + 1)
+    vectors = embedding(settings.geometry)
+    found = continue_training(vectors, growth, settings, UpdateSettings(mode, steps=8))
+    return [found.embedding.entities, found.embedding.relations, found.moved]
+
+
 def newcomers(geometry: Geometry, fit: RefineSettings | None) -> list[Any]:
     found = find_newcomers(embedding(geometry), statistics(), triples(), given(), Uniform())
     if fit is not None:
@@ -309,6 +319,11 @@ WAYS: dict[str, Way] = {
         )
     },
     **{f"resuming, {name}": Way(partial(resumed, SETTINGS.changed({"model": name}))) for name in ("transe", "rotate")},
+    **{
+        f"updating, {name}, {mode}": Way(partial(updated, name, mode))
+        for name in ("transe", "rotate", "transh", "transr")
+        for mode in get_args(Mode)
+    },
     **{f"newcomers together, {name}": Way(partial(newcomers, geometry, None)) for name, geometry in GEOMETRIES.items()},
     **{f"refinement, {name}": Way(partial(newcomers, geometry, FIT)) for name, geometry in GEOMETRIES.items()},
     **{f"ranking, {name}": Way(partial(ranked, geometry)) for name, geometry in GEOMETRIES.items()},

@@ -99,6 +99,7 @@ class Geometry(ABC):
         super().__init_subclass__(**options)
         forget(cls, _COMPUTES, ("kernel", "linear_move", "relation_form"), Geometry)
         forget(cls, {"gap"}, ("gap_to_all", "entity_gap", "space"), Geometry)
+        forget(cls, {"relation_vectors"}, ("relation_parameters",), Geometry)
 
     @property
     @abstractmethod
@@ -161,6 +162,17 @@ class Geometry(ABC):
         """The relation vectors for the trained parameters: the parameters themselves, unless a model says otherwise."""
         del initial_range
         return parameters
+
+    def relation_parameters(self, vectors: Tensor, initial_range: float) -> Tensor:
+        """Parameters that these relation vectors come from, so that training can go on from them.
+
+        The inverse of `relation_vectors`: a model that has its own has to say this one too.
+        """
+        del initial_range
+        if type(self).relation_vectors is not Geometry.relation_vectors:
+            problem = f"{self.name} does not say which parameters its relation vectors come from"
+            raise InputError(f"{problem}; give it a `relation_parameters`")
+        return vectors
 
     def initial_relations(self, parameters: Tensor) -> Tensor:
         """What training starts from, given random parameters."""

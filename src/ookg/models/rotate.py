@@ -59,6 +59,10 @@ class RotatE(Geometry):
         """The phases for the trained parameters x: θ = x·π / `initial_range`, at first uniform on the circle."""
         return parameters * (torch.pi / initial_range)
 
+    def relation_parameters(self, vectors: Tensor, initial_range: float) -> Tensor:
+        """The parameters for phases: x = θ·`initial_range` / π."""
+        return vectors * (initial_range / torch.pi)
+
     @property
     def kernel(self) -> Kernel:
         """Rotations; with norm 2 the length of the whole complex vector."""

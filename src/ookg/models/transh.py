@@ -58,6 +58,11 @@ class TransH(Projected):
         r, w = parameters[..., : self.dim], torch.nn.functional.normalize(self.normal(parameters), dim=-1)
         return torch.cat((r - (r * w).sum(dim=-1, keepdim=True) * w, w), dim=-1)
 
+    def relation_parameters(self, vectors: Tensor, initial_range: float) -> Tensor:
+        """The vectors themselves: w has length 1 and r lies on its plane already."""
+        del initial_range
+        return vectors
+
 
 class Planes:
     """(N + λI)⁻¹ where N = Σ ω (I - w wᵀ) = I - U Uᵀ and U has a column √ω·w for each relation, m of them.

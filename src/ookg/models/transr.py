@@ -64,9 +64,18 @@ class TransR(Projected):
     def relation_vectors(self, parameters: Tensor, initial_range: float) -> Tensor:
         """r as it is; M is the identity plus its parameters: what pulls these to zero pulls the model to TransE."""
         del initial_range
-        k, d = self.space.dim, self.dim
-        identity = torch.eye(k, d, dtype=parameters.dtype, device=parameters.device).flatten()
-        return torch.cat((parameters[..., :k], parameters[..., k:] + identity), dim=-1)
+        k = self.space.dim
+        return torch.cat((parameters[..., :k], parameters[..., k:] + self._identity(parameters)), dim=-1)
+
+    def relation_parameters(self, vectors: Tensor, initial_range: float) -> Tensor:
+        """r as it is; M without the identity."""
+        del initial_range
+        k = self.space.dim
+        return torch.cat((vectors[..., :k], vectors[..., k:] - self._identity(vectors)), dim=-1)
+
+    def _identity(self, like: Tensor) -> Tensor:
+        """(k·dim,) the rows of the identity."""
+        return torch.eye(self.space.dim, self.dim, dtype=like.dtype, device=like.device).flatten()
 
     def initial_relations(self, parameters: Tensor) -> Tensor:
         """r random, M the identity."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -33,6 +34,7 @@ class NumbaStep:
 
     def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
+        self.rate_of: Callable[[int], float] = settings.rate
         self.geometry = settings.geometry
         self.kind = gap_kind(self.geometry)
         batch, pairs = sampler.batch, sampler.batch * (settings.negatives + 1)
@@ -71,7 +73,7 @@ class NumbaStep:
         weight = sampler.weight[rows].numpy()
         share = weight / weight.sum() / np.float32(2)
         tables.updates += 1
-        rate = settings.rate(number) / (1 - FIRST_DECAY**tables.updates)
+        rate = self.rate_of(number) / (1 - FIRST_DECAY**tables.updates)
         factors = (2.0 * settings.l2, rate, 1 / (1 - SECOND_DECAY**tables.updates))
         run_tasks(
             compute.take_step,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,6 +66,7 @@ class TritonStep:
         self, tables: Tables, sampler: Sampler, settings: TrainingSettings, tuning: compute.Tuning | None = None
     ) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
+        self.rate_of: Callable[[int], float] = settings.rate
         self.tuning = tuning or compute.Tuning.measured(settings.geometry)
         device, batch, width = tables.entities.device, sampler.batch, tables.entities.shape[1]
         self.on_gpu = device.type == "cuda"
@@ -97,7 +98,7 @@ class TritonStep:
             self.sort(side)
         self._shuffle(number + 1)
         self.tables.updates += 1
-        self._tell_device(self.tables.updates, self.settings.rate(number))
+        self._tell_device(self.tables.updates, self.rate_of(number))
         if not self.on_gpu or not self.has_run[side]:
             self._run(side)
             self.has_run[side] = True

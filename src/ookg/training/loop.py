@@ -26,6 +26,9 @@ SAVE_SECONDS = 60.0
 # Saving may take this share of the time: large tables are saved less often.
 SAVE_SHARE = 0.05
 
+# How often a run with a time limit waits for the device, which would otherwise be behind the clock.
+WAIT_STEPS = 32
+
 Validate = Callable[[Tensor, Tensor], float]
 
 
@@ -46,6 +49,8 @@ class TrainingRun:
     state_path: where its state is kept for resuming, or None
     validate: a figure for (entity vectors, relation vectors), the higher the better
     fingerprint: what the state must match to be resumed: a digest of data and settings
+    most_seconds: stop after so much time, the learning rate's drops brought forward to fit into it; None for no limit
+    how_to_resume: what an interrupted user reads
     """
 
     trainer: Trainer
@@ -57,6 +62,8 @@ class TrainingRun:
     earlier_seconds: float = 0.0
     begun: float = field(default_factory=time.monotonic)
     is_warned: bool = False  # that its state could not be written
+    most_seconds: float | None = None
+    how_to_resume: str = "the same command with --resume continues"
 
     def run(self, report: Reporter | None = None) -> TrainedTables:
         """Train until the last step or the early stop, from wherever the trainer stands."""
@@ -64,8 +71,10 @@ class TrainingRun:
         saved_at, save_took = time.monotonic(), 0.0
         self.begun = saved_at
         with _stop_requests(self.state_path is not None) as stop_requested:
-            while trainer.step_number < settings.steps and not self._patience_is_over():
+            while trainer.step_number < settings.steps and not self._patience_is_over() and not self._time_is_over():
                 loss = self._step()
+                if self.most_seconds is not None:
+                    self._keep_to_time(loss, self.most_seconds)
                 if report is not None:
                     report(trainer.step_number, lambda loss=loss: self._figures(loss))  # type: ignore[misc]
                 if self.validate and settings.validate_every and trainer.step_number % settings.validate_every == 0:
@@ -77,12 +86,22 @@ class TrainingRun:
                 if stop_requested() and self.state_path and trainer.step_number < settings.steps:
                     self.save()
                     done = f"stopped after step {trainer.step_number:,} of {settings.steps:,}"
-                    raise TrainingInterrupted(f"{done}; the same command with --resume continues")
+                    raise TrainingInterrupted(f"{done}; {self.how_to_resume}")
         self._refuse_divergence()
         if settings.patience and self.best:
             best_step = max(self.validations, key=lambda validation: validation[1])[0]
             return TrainedTables(self.best["entities"], self.best["relations"], best_step, self.validations)
         return TrainedTables(trainer.entity_vectors, trainer.relation_vectors, trainer.step_number, self.validations)
+
+    def _time_is_over(self) -> bool:
+        return self.most_seconds is not None and self.seconds >= self.most_seconds
+
+    def _keep_to_time(self, loss: Tensor, most_seconds: float) -> None:
+        """Bring the drops of the learning rate forward where the time is further on than the steps."""
+        if self.trainer.step_number % WAIT_STEPS == 0:
+            loss.item()
+        if most_seconds > 0:
+            self.trainer.schedule.hurry(self.trainer.step_number, self.seconds / most_seconds)
 
     def _validate(self, validate: Validate) -> None:
         vectors = {"entities": self.trainer.entity_vectors, "relations": self.trainer.relation_vectors}

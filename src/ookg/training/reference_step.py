@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -20,6 +22,7 @@ class ReferenceStep:
 
     def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
+        self.rate_of: Callable[[int], float] = settings.rate
 
     @one_torch_thread()
     def __call__(self, number: int) -> Tensor:
@@ -27,7 +30,7 @@ class ReferenceStep:
         tables = self.tables
         loss, gradients = loss_and_gradients(tables.entities, tables.relations, self.sampler(number), self.settings)
         tables.updates += 1
-        rate = self.settings.rate(number)
+        rate = self.rate_of(number)
         adam_update(tables.entities, gradients[0], tables.entities_mean, tables.entities_square, rate, tables.updates)
         adam_update(
             tables.relations, gradients[1], tables.relations_mean, tables.relations_square, rate, tables.updates

@@ -103,9 +103,10 @@ class TrainingSettings:
         """Initial values are uniform in ±(γ + 2)/d."""
         return (self.margin + 2.0) / self.dim
 
-    def rate(self, step: int) -> float:
-        """The learning rate of the step with this number, counted from 0."""
-        return self.lr * 0.1 ** sum(step >= start for start in self.drop_steps)
+    def rate(self, step: int, drop_steps: tuple[int, ...] | None = None) -> float:
+        """The learning rate of the step with this number, counted from 0; drop_steps: where it drops, if elsewhere."""
+        drops = self.drop_steps if drop_steps is None else drop_steps
+        return self.lr * 0.1 ** sum(step >= start for start in drops)
 
     @property
     def drop_steps(self) -> tuple[int, ...]:

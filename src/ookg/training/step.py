@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from torch import Tensor
@@ -16,6 +17,7 @@ class Step(Protocol):
     """Takes training steps by their numbers and returns each one's loss."""
 
     name: str
+    rate_of: Callable[[int], float]  # the learning rate by step number
 
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from ookg.training.sampling import Sampler
+from ookg.training.schedule import Schedule
 from ookg.training.settings import TrainingSettings
 from ookg.training.step import fastest_step
 from ookg.training.tables import Tables
@@ -34,7 +37,15 @@ class Trainer:
         self.sampler = Sampler(triples, rows, num_relations, settings)
         self.tables = Tables.initial(rows, num_relations, settings, triples.device)
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
+        self.schedule = Schedule(settings)
+        self.take_step.rate_of = self.schedule.rate
+        self.after_step: Callable[[Tables], None] | None = None  # what is done to the tables, in place, after each step
         self.step_number = 0
+
+    def start_from(self, entities: Tensor, relations: Tensor) -> None:
+        """Take these entity and relation vectors in place of random values, before the first step."""
+        self.tables.entities[: self.num_entities].copy_(entities)
+        self.tables.relations.copy_(self.geometry.relation_parameters(relations, self.settings.initial_range))
 
     def prepare(self) -> float:
         """Compile what the steps need, without taking one; return the seconds it took."""
@@ -43,9 +54,11 @@ class Trainer:
 
     def step(self) -> Tensor:
         """Take one step; return its loss (without the L2 term), not yet read from the device."""
-        if self.step_number in self.settings.drop_steps:
+        if self.step_number in self.schedule.drop_steps:
             self.tables.restart_adam()
         loss = self.take_step(self.step_number)
+        if self.after_step is not None:
+            self.after_step(self.tables)
         self.step_number += 1
         return loss
 
@@ -67,7 +80,10 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on."""
         numbers = {"step_number": self.step_number, "updates": self.tables.updates}
-        return self.tables.tensors() | {name: torch.tensor(value) for name, value in numbers.items()}
+        found = self.tables.tensors() | {name: torch.tensor(value) for name, value in numbers.items()}
+        if self.schedule.drop_steps != self.settings.drop_steps:  # only where time ran short
+            found["drop_steps"] = torch.tensor(self.schedule.drop_steps)
+        return found
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Go on from a state."""
@@ -75,3 +91,5 @@ class Trainer:
             table.copy_(tensors[name])
         self.tables.updates = int(tensors["updates"])
         self.step_number = int(tensors["step_number"])
+        if "drop_steps" in tensors:
+            self.schedule.drop_steps = tuple(tensors["drop_steps"].tolist())
