@@ -15,7 +15,7 @@ from ookg.cli.console import (
     add_model_argument,
     add_prefix_option,
     check_output,
-    load_model,
+    load_current,
     note,
     print_json,
     print_notes,
@@ -67,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
             check_output(str(file), [], arguments.model)
     retraining = Retraining(arguments.steps, progress=True) if arguments.retrain else None
     settings = AuditSettings(chosen_hiding(arguments), retraining, not arguments.no_refine, progress=True)
-    model = load_model(arguments)
+    current = load_current(arguments)
+    model = current.model_with_facts
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model)

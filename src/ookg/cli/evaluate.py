@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from ookg.cli.console import (
     add_json_option,
@@ -12,7 +13,7 @@ from ookg.cli.console import (
     chosen_limit,
     chosen_refine,
     chosen_weights,
-    load_model,
+    load_current,
     print_json,
     print_notes,
     print_table,
@@ -56,7 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.scoring.link_prediction import PROTOCOLS
 
     dataset = load_dataset(arguments.dataset, arguments.data)
-    model = load_model(arguments)
+    current = load_current(arguments)
+    model = current.model
+    if current.difference.added:
+        dataset = replace(dataset, aux=current.given(dataset.aux))
     result = model.evaluate(
         dataset,
         task=arguments.task,

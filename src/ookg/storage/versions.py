@@ -61,7 +61,9 @@ def _version(description: dict[str, Any], *, is_current: bool) -> Version:
     return Version(
         description.get("number") or 1,
         description.get("journal") or 0,
-        *(int(description.get(name) or 0) for name in ("entities", "relations", "triples")),
+        description.get("entities") or 0,
+        description.get("relations") or 0,
+        description.get("triples") or 0,
         is_current,
         description["provenance"],
     )
@@ -75,8 +77,8 @@ def write_version(checkpoint: Checkpoint, directory: str | Path, keep: int = KEP
     directory = Path(directory)
     if keep < 0:
         raise InputError(f"keep {keep} versions; give 0 or more")
-    before = versions(directory)
-    checkpoint = replace(checkpoint, number=before[-1].number + 1)
+    number = max([read_description(directory).get("number") or 1, *version_files(directory)]) + 1
+    checkpoint = replace(checkpoint, number=number)
     description = write_new_data(checkpoint, directory)
     _replace_model(directory, description)
     _prune(directory, keep)
