@@ -320,22 +320,7 @@ class LivingModel:
         """How much is new, and what an update would mean."""
         with self._writing:
             self.refresh()
-            current = self._current()
-        checkpoint, difference = self.model.checkpoint, current.difference
-        labels = current.given()
-        changed, known = len(difference.added) + len(difference.removed), len(checkpoint.triples)
-        return Status(
-            checkpoint.number,
-            checkpoint.journal,
-            current.position - checkpoint.journal,
-            len(difference.added),
-            len(difference.removed),
-            _unknown(self.model.entities, labels.entities.labels.to_pylist()),
-            _unknown(self.model.relations, labels.relations.labels.to_pylist()),
-            changed / max(1, changed + known),
-            _expected(current),
-            _cost(current),
-        )
+            return status_of(self._current())
 
     # Asking: as the extended model does.
 
@@ -389,6 +374,25 @@ class LivingModel:
     def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
         """True or false for each claim, by thresholds found on labelled `valid` triples."""
         return self.extended.classify(claims, valid=valid)
+
+
+def status_of(current: Current) -> Status:
+    """How much is new in a model directory, and what an update would mean."""
+    version, difference = current.version, current.difference
+    checkpoint, labels = version.checkpoint, current.given()
+    changed, known = len(difference.added) + len(difference.removed), len(checkpoint.triples)
+    return Status(
+        checkpoint.number,
+        checkpoint.journal,
+        current.position - checkpoint.journal,
+        len(difference.added),
+        len(difference.removed),
+        _unknown(version.entities, labels.entities.labels.to_pylist()),
+        _unknown(version.relations, labels.relations.labels.to_pylist()),
+        changed / max(1, changed + known),
+        _expected(current),
+        _cost(current),
+    )
 
 
 def _user() -> str:

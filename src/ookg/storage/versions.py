@@ -122,6 +122,6 @@ def _replace_model(directory: Path, description: dict[str, Any]) -> None:
 def _prune(directory: Path, keep: int) -> None:
     """Remove all earlier versions but the last ones."""
     files = list(version_files(directory).values())
-    for path in files[: len(files) - keep] if keep else files:
+    for path in files[: max(0, len(files) - keep)]:
         path.unlink(missing_ok=True)
     remove_unnamed(directory)
