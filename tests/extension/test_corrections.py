@@ -25,7 +25,7 @@ EVERYTHING = AnswerOptions(combine=RankingWeights(1.0, 3.0, 0.5, paths=0.4), top
 PREPARATIONS = [{"weights": Correlation(4.0)}, {"weights": Degree()}, {"refine": FIT}]
 
 
-@pytest.fixture(scope="module", params=["transe", "rotate", "transh"])
+@pytest.fixture(scope="module", params=["transe", "transh"])
 def known(request: pytest.FixtureRequest) -> ookg.Model:
     return ookg.train(random_triples(0), SMALL.changed({"model": request.param}), device="cpu")
 
@@ -44,8 +44,8 @@ def stories(seed: int, size: int = 24) -> list[Row]:
 def everything(extended: ExtendedModel) -> list[object]:
     """All that it says: answers with all evidence, why, how far to trust them, and notes without their order."""
     found: list[object] = []
-    for entity in ["e3", "e7", *sorted(extended.new_entities)]:
-        for relation in ("r0", "r3", "r9"):
+    for entity in ["e3", *sorted(extended.new_entities)]:
+        for relation in ("r0", "r9"):
             for asks_tail in (True, False):
                 question = Question(relation, entity) if asks_tail else Question(relation, None, entity)
                 try:
@@ -84,8 +84,7 @@ def some(model: ookg.Model, seed: int, size: int) -> list[Row]:
     return [rows[place] for place in np.random.default_rng(seed).choice(len(rows), size, replace=False)]
 
 
-@pytest.mark.parametrize("size", [1, 3, 30])
-@pytest.mark.parametrize("counts_first", [False, True])
+@pytest.mark.parametrize(("size", "counts_first"), [(1, True), (3, True), (30, True), (30, False)])
 @pytest.mark.parametrize("preparation", PREPARATIONS, ids=["correlation", "degree", "refined"])
 def test_removed_triples_were_never_there(
     known: ookg.Model, size: int, counts_first: bool, preparation: dict[str, object]
