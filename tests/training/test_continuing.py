@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ookg.errors import InputError, TrainingInterrupted
-from ookg.models import GEOMETRIES, TransE
+from ookg.models import GEOMETRIES, RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.propagation import propagated
 from ookg.training.continuing import Continued, Growth, Mode, UpdateSettings, continue_training, pulls
@@ -146,6 +146,16 @@ def test_parameters_of_relations_lead_back_to_their_vectors(model: str) -> None:
         torch.testing.assert_close(back, parameters)
 
 
+def test_a_model_without_a_way_back_from_its_relation_vectors_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Doubled(RotatE):
+        def relation_vectors(self, parameters: torch.Tensor, initial_range: float) -> torch.Tensor:
+            return 2 * super().relation_vectors(parameters, initial_range)
+
+    with pytest.raises(InputError, match="give it a `relation_parameters`"):
+        Doubled(4).relation_parameters(torch.zeros(1, 4), 1.0)
+
+
 def test_no_steps_give_the_start(embedding: Embedding, settings: TrainingSettings) -> None:
     found = continue_training(embedding, growth(), settings, UpdateSettings(steps=0))
     assert found.steps == 0
@@ -204,7 +214,7 @@ def test_only_new_triples_are_needed_and_a_stronger_pull_holds_more(
     embedding: Embedding, settings: TrainingSettings
 ) -> None:
     whole, moved = growth(), []
-    for pull in (0.0, 0.01, 0.1, 1e9):
+    for pull in (0.0, 0.4, 4.0, 1e9):
         update = replace(UPDATE, mode="new-only", pull=pull)
         found = continue_training(embedding, without_known(whole), settings, update)
         assert same(found, continue_training(embedding, whole, settings, update))
@@ -220,13 +230,13 @@ def test_pulls_weigh_what_was_known_against_what_is_new() -> None:
     known = Embedding(TransE(2), torch.rand(4, 2), torch.rand(2, 2))
     added = np.array([[0, 0, 4], [0, 0, 1], [2, 1, 4], [4, 2, 0]])
     whole = Growth(NOTHING, added, 5, 3, degree=np.array([6, 20, 0, 5]), relation_counts=np.array([8, 9]))
-    update = UpdateSettings("new-only", pull=0.02, relation_pull=0.1)
-    entities, relations = pulls(known, whole, update)
+    update = UpdateSettings("new-only", pull=2.0, relation_pull=10.0)
+    entities, relations = pulls(known, whole, update, 100)
     assert entities.tolist() == pytest.approx([0.02 * 6 / 3, 0.02 * 20 / 1, 0.0, 1.0])
     assert relations.tolist() == pytest.approx([0.1 * 8 / 2, 0.1 * 9 / 1])
-    entities, relations = pulls(known, whole, replace(update, pull=1.0, pull_power=0.5, relation_pull=None))
-    assert entities.tolist() == pytest.approx([1.0, 1.0, 0.0, 1.0])
-    assert relations.tolist() == pytest.approx([1.0, 1.0])
+    entities, relations = pulls(known, whole, replace(update, pull_power=0.5, relation_pull=None), 10)
+    assert entities.tolist() == pytest.approx([0.2 * 2**0.5, 0.2 * 20**0.5, 0.0, 1.0])
+    assert relations.tolist() == pytest.approx([0.2 * 2, 0.2 * 3])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -311,9 +321,47 @@ def test_steps_follow_the_share_that_is_new() -> None:
     assert steps(700, 300) == steps(100, 900) == 3000
     assert steps(900, 100) == steps(900, 50, 50) == 1000
     assert steps(999, 1) == 200
+    unread = Growth(NOTHING, growth().added, 1, 1, degree=np.array([2 * 9 * len(growth().added)]))
+    assert update.steps_for(unread, settings) == 1000
     assert steps(1000, 0) == 0
     assert replace(update, steps=7).steps_for(Growth(NOTHING, NOTHING, 1, 1), settings) == 7
     assert update.steps_for(Growth(NOTHING, growth().added, 1, 1), settings.changed({"steps": 50})) == 50
+
+
+def test_the_rate_is_lower_where_little_has_changed() -> None:
+    rows = np.zeros((100, 3), dtype=np.int64)
+    half, few, hardly = (Growth(rows[:100], rows[:size], 1, 1) for size in (100, 4, 0))
+    update = UpdateSettings(full_share=4 / 26)
+    assert update.rate_for(half) == 2.0
+    assert update.rate_for(few) == pytest.approx(1.0)  # a quarter of that share
+    assert update.rate_for(hardly) == 0.1
+    assert [replace(update, mode=mode).rate_for(few) for mode in ("freeze", "new-only")] == [5.0, 2.0]
+    assert replace(update, lr_factor=3.0).rate_for(few) == 3.0
+    training = replace(update, lr_factor=3.0, steps=7).training(few, SETTINGS.changed({"validate_every": 5}))
+    assert training.lr == pytest.approx(0.03)
+    assert (training.steps, training.validate_every) == (7, 0)
+
+
+def test_what_is_new_is_placed_before_all_move(embedding: Embedding, settings: TrainingSettings) -> None:
+    whole, update = growth(), UpdateSettings(steps=10, placing=0.0)
+    placed = replace(update, placing=2.0)
+    first = continue_training(embedding, whole, settings, replace(placed, mode="freeze", steps=20)).embedding
+    found = continue_training(embedding, whole, settings, placed)
+    assert found.steps == 10
+    trainer = Trainer(
+        torch.from_numpy(np.concatenate([whole.known, whole.added])),
+        whole.num_entities,
+        whole.num_relations,
+        placed.training(whole, settings),
+    )
+    trainer.start_from(first.entities, first.relations)
+    for _ in range(10):
+        trainer.step()
+    assert torch.equal(found.embedding.entities, trainer.entity_vectors)
+    assert not same(found, continue_training(embedding, whole, settings, update))
+    # Where nothing is new there is nothing to place.
+    more = Growth(whole.known[5:], whole.known[:5], KNOWN, RELATIONS)
+    assert same(*(continue_training(embedding, more, settings, one) for one in (update, placed)))
 
 
 def test_time_stops_an_update_after_its_rate_has_dropped(
@@ -327,7 +375,7 @@ def test_time_stops_an_update_after_its_rate_has_dropped(
         return take(self)
 
     monkeypatch.setattr(Trainer, "step", step)
-    update = UpdateSettings(steps=10_000_000, seconds=0.5)
+    update = UpdateSettings(steps=10_000_000, seconds=0.5, lr_factor=2.0, placing=0.0)
     found = continue_training(embedding, growth(), settings, update)
     assert 0 < found.steps < 10_000_000
     assert rates[0] == pytest.approx(2 * settings.lr)

@@ -9,8 +9,9 @@ Three ways, which differ in what they learn from and in what may move:
 What is new starts where the added triples place it (`newcomers/propagation.py`); Adam starts afresh.
 
 A pull of p takes a known row x after each step to x + p·(x₀ - x), where x₀ is the stored one. With `old` triples of it
-known and `new` ones added it is min(1, pull · (old / new)^pull_power): what no added triple speaks of stays, what had
-few triples and gets many is free.
+known and `new` ones added, p = min(1, pull / steps · (old / new)^pull_power): what no added triple speaks of stays,
+what had few triples and gets many is free. Divided by the steps, a pull means the same for a short run as for a long
+one: where old and new triples are as many, all but exp(-pull) of a displacement is gone when all steps are taken.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from ookg.types import FloatArray, IntArray
 Mode = Literal["all", "freeze", "new-only"]
 # How many times the training's learning rate each way takes, unless it is said.
 LR_FACTORS: dict[Mode, float] = {"all": 2.0, "freeze": 5.0, "new-only": 2.0}
+LEAST_FACTOR = 0.1  # of "all": the rate after training's last drop
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,10 @@ class Growth:
     @property
     def share(self) -> float:
         """How much of the graph has changed: added and removed triples, as a share of all."""
-        changed = len(self.added) + self.removed
-        return changed / max(1, changed + len(self.known))
+        known, changed = len(self.known), len(self.added) + self.removed
+        if not known and self.degree is not None:  # known triples that are not to be read count too
+            known = int(self.degree.sum()) // 2
+        return changed / max(1, changed + known)
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,13 @@ class UpdateSettings:
     mode: "all", "freeze" or "new-only"
     steps: how many; None: by the share of the graph that has changed, see `steps_for`
     seconds: stop after so much time, and let the learning rate drop in time for it; None for no limit
-    lr_factor: times the training's learning rate; None: 2, with "freeze" 5
+    lr_factor: times the training's learning rate; None: by the mode and by what has changed, see `rate_for`
     lr_drops: shares of the steps (or of the time) at which the rate is divided by ten and Adam starts afresh
+    placing: steps that first fit what is new as "freeze" does, as a share of the steps that follow and in addition to
+        them; without, known vectors would make way for new ones that are not yet in their place
     rounds: of propagation, for the vectors that what is new starts from
-    pull, pull_power: of "new-only", how strongly known rows are held
+    pull, pull_power: of "new-only", how strongly known rows are held over all steps, and by how much more what had more
+        triples than it gets
     relation_pull: the same as `pull` for relations; None: as for entities
     full_steps: the most steps by default, as a share of the training's steps
     full_share: the share of changed triples from which on it is so many; in proportion below
@@ -91,8 +98,9 @@ class UpdateSettings:
     seconds: float | None = None
     lr_factor: float | None = None
     lr_drops: tuple[float, ...] = (0.3, 0.7)
+    placing: float = 0.3
     rounds: int = 4
-    pull: float = 0.003
+    pull: float = 0.6
     pull_power: float = 1.0
     relation_pull: float | None = None
     full_steps: float = 0.15
@@ -102,7 +110,7 @@ class UpdateSettings:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise InputError(f"mode {self.mode!r}; choose {', '.join(get_args(Mode))}")
-        for name in ("steps", "seconds", "rounds", "pull", "pull_power", "relation_pull", "least_steps"):
+        for name in ("steps", "seconds", "placing", "rounds", "pull", "pull_power", "relation_pull", "least_steps"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise InputError(f"{name} {value}; it must be 0 or more")
@@ -124,13 +132,25 @@ class UpdateSettings:
         steps = round(self.full_steps * settings.steps * min(1.0, growth.share / self.full_share))
         return min(settings.steps, max(steps, self.least_steps))
 
-    def training(self, settings: TrainingSettings, steps: int) -> TrainingSettings:
+    def rate_for(self, growth: Growth) -> float:
+        """Times the training's learning rate: `lr_factor`, or 2, with "freeze" 5.
+
+        With "all" the 2 is times √(share / full_share) below `full_share`: where little has changed, known vectors are
+        nearly where they should be, and the few steps could not bring back what a high rate would shake up.
+        """
+        if self.lr_factor is not None:
+            return self.lr_factor
+        factor = LR_FACTORS[self.mode]
+        if self.mode == "all":
+            factor = max(LEAST_FACTOR, factor * min(1.0, growth.share / self.full_share) ** 0.5)
+        return factor
+
+    def training(self, growth: Growth, settings: TrainingSettings) -> TrainingSettings:
         """The training's settings as this update takes them."""
-        factor = LR_FACTORS[self.mode] if self.lr_factor is None else self.lr_factor
         return replace(
             settings,
-            steps=max(1, steps),
-            lr=factor * settings.lr,
+            steps=max(1, self.steps_for(growth, settings)),
+            lr=self.rate_for(growth) * settings.lr,
             lr_drops=self.lr_drops,
             validate_every=0,
             patience=0,
@@ -178,25 +198,24 @@ def continue_training(
     """
     begun = time.monotonic()
     _check(embedding, growth, settings)
-    steps = update.steps_for(growth, settings)
-    triples = _triples(embedding, growth, update.mode)
-    training = update.training(settings, steps)
+    steps, triples = update.steps_for(growth, settings), _triples(embedding, growth, update.mode)
+    training = update.training(growth, settings)
     gap = embedding.mean_gap  # before the work: a model that cannot say it is refused
-    start = _start(embedding, growth, training, update)
     if not steps or not len(triples):
+        start = _start(embedding, growth, training, update)
         return Continued(start, 0, time.monotonic() - begun, _moved(embedding, start, gap))
-    trainer = Trainer(
-        torch.from_numpy(triples).to(embedding.device),
-        growth.num_entities,
-        growth.num_relations,
-        training,
-    )
-    trainer.start_from(start.entities, start.relations)
-    trainer.after_step = _holding(trainer.tables, embedding, growth, update)
+    ids = torch.from_numpy(triples).to(embedding.device)
+    trainer = Trainer(ids, growth.num_entities, growth.num_relations, training)
+    trainer.after_step = _holding(embedding, growth, training, update)
     run = TrainingRun(trainer, state_path, how_to_resume="the same command continues")
     if state_path is not None:
         run.fingerprint = _fingerprint(embedding, growth, training, update)
-        run.resume(or_replace=True)
+    if not run.resume(or_replace=True):
+        if update.mode == "freeze":
+            start = _start(embedding, growth, training, update)
+        else:
+            start = _placed(embedding, growth, settings, update, steps)
+        trainer.start_from(start.entities, start.relations)
     trainer.prepare()
     before = time.monotonic() - begun
     if update.seconds is not None:
@@ -254,6 +273,15 @@ def _triples(embedding: Embedding, growth: Growth, mode: Mode) -> IntArray:
     return np.ascontiguousarray(chosen, dtype=np.int64)
 
 
+def _placed(
+    embedding: Embedding, growth: Growth, settings: TrainingSettings, update: UpdateSettings, steps: int
+) -> Embedding:
+    """The start after some steps of "freeze"; the rest of the time belongs to what follows."""
+    seconds = None if update.seconds is None else update.seconds * update.placing / (1 + update.placing)
+    first = replace(update, mode="freeze", steps=round(update.placing * steps), seconds=seconds, lr_factor=None)
+    return continue_training(embedding, growth, settings, first).embedding
+
+
 def _start(embedding: Embedding, growth: Growth, training: TrainingSettings, update: UpdateSettings) -> Embedding:
     """Known vectors as they are, new ones by propagation; what nothing determines, as training begins."""
     geometry = embedding.geometry
@@ -264,14 +292,13 @@ def _start(embedding: Embedding, growth: Growth, training: TrainingSettings, upd
 
 
 def _holding(
-    tables: Tables, embedding: Embedding, growth: Growth, update: UpdateSettings
+    embedding: Embedding, growth: Growth, training: TrainingSettings, update: UpdateSettings
 ) -> Callable[[Tables], None] | None:
     """What keeps known rows where they are to be, after each step; None where they are free."""
     if update.mode == "all":
         return None
-    # As they start: parameters of relations, not their vectors.
-    entities = tables.entities[: embedding.num_entities].clone()
-    relations = tables.relations[: embedding.num_relations].clone()
+    entities = embedding.entities
+    relations = embedding.geometry.relation_parameters(embedding.relations, training.initial_range)
     if update.mode == "freeze":
 
         def freeze(now: Tables) -> None:
@@ -280,7 +307,7 @@ def _holding(
 
         return freeze
     entity_pull, relation_pull = (
-        torch.from_numpy(values).to(entities)[:, None] for values in pulls(embedding, growth, update)
+        torch.from_numpy(values).to(entities)[:, None] for values in pulls(embedding, growth, update, training.steps)
     )
 
     @one_torch_thread()
@@ -291,8 +318,8 @@ def _holding(
     return pull
 
 
-def pulls(embedding: Embedding, growth: Growth, update: UpdateSettings) -> tuple[FloatArray, FloatArray]:
-    """How strongly "new-only" pulls each known entity and each known relation back, 0 to 1."""
+def pulls(embedding: Embedding, growth: Growth, update: UpdateSettings, steps: int) -> tuple[FloatArray, FloatArray]:
+    """How strongly "new-only" pulls each known entity and relation back after each of so many steps, from 0 to 1."""
     known, added = growth.known, growth.added
     sizes = embedding.num_entities, embedding.num_relations
     degree = _degrees(known, sizes[0]) if growth.degree is None else growth.degree
@@ -300,8 +327,8 @@ def pulls(embedding: Embedding, growth: Growth, update: UpdateSettings) -> tuple
     new_counts = np.bincount(added[:, 1], minlength=sizes[1])[: sizes[1]]
     relation_pull = update.pull if update.relation_pull is None else update.relation_pull
     return (
-        _pull(degree, _degrees(added, sizes[0])[: sizes[0]], update.pull, update.pull_power),
-        _pull(counts, new_counts, relation_pull, update.pull_power),
+        _pull(degree, _degrees(added, sizes[0])[: sizes[0]], update.pull / steps, update.pull_power),
+        _pull(counts, new_counts, relation_pull / steps, update.pull_power),
     )
 
 
