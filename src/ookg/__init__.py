@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ookg.extension.questions import Question as Question
     from ookg.graph.triples import read_triples as read_triples
     from ookg.graph.triples import write_triples as write_triples
+    from ookg.model.living import LivingModel as LivingModel
     from ookg.model.model import Model as Model
     from ookg.model.train import train as train
     from ookg.newcomers.embedder import NeighborLimit as NeighborLimit
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ookg.simulation.judge import JudgeSettings as JudgeSettings
     from ookg.simulation.retraining import Retraining as Retraining
     from ookg.simulation.tuning import TuningSettings as TuningSettings
+    from ookg.training.continuing import UpdateSettings as UpdateSettings
     from ookg.training.settings import TrainingSettings as TrainingSettings
     from ookg.training.settings import preset as preset
 
@@ -48,6 +50,7 @@ _HOMES = {
     "ExtendedModel": "ookg.extension.extended",
     "HidingSettings": "ookg.simulation.hiding",
     "JudgeSettings": "ookg.simulation.judge",
+    "LivingModel": "ookg.model.living",
     "Model": "ookg.model.model",
     "NeighborLimit": "ookg.newcomers.embedder",
     "OokgError": "ookg.errors",
@@ -58,6 +61,7 @@ _HOMES = {
     "TrainingSettings": "ookg.training.settings",
     "TuningSettings": "ookg.simulation.tuning",
     "Uniform": "ookg.newcomers.reducer",
+    "UpdateSettings": "ookg.training.continuing",
     "evaluate": "ookg.evaluation.evaluate",
     "judge": "ookg.evaluation.judging",
     "load_dataset": "ookg.datasets.folder",
@@ -77,6 +81,13 @@ def load(directory: str, device: str = "cpu") -> "Model":
     return Model.load(directory, device)
 
 
+def open(directory: str, device: str = "cpu", **options: Any) -> "LivingModel":
+    """Open a model directory, to ask it, add to it, remove from it and update it; options as for `Model.extend`."""
+    from ookg.model.living import LivingModel
+
+    return LivingModel(directory, device, **options)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'ookg' has no attribute {name!r}")
@@ -84,4 +95,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "open"])  # which a star import would put in the place of the builtin

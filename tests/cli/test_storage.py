@@ -131,14 +131,14 @@ def test_an_import_reads_again_what_it_wrote(run: Run, tmp_path: Path, monkeypat
     np.save("relations.npy", np.ones((1, 3), np.float32))
     (tmp_path / "entities.txt").write_text("a\nb\n")
     (tmp_path / "relations.txt").write_text("r\n")
-    real = checkpoint._write_description
+    real = checkpoint.write_description
 
     def bad_disk(directory: Path, description: dict[str, Any]) -> None:
         vectors = directory / description["data"] / "vectors.safetensors"
         vectors.write_bytes(vectors.read_bytes()[:-1] + b"\xff")
         real(directory, description)
 
-    monkeypatch.setattr(checkpoint, "_write_description", bad_disk)
+    monkeypatch.setattr(checkpoint, "write_description", bad_disk)
     line = run("import", "arrays", ".", "--out", "model", "--model", "transe", "--norm", "1", code=2)
     assert "vectors.safetensors: damaged model file" in line
 

@@ -220,7 +220,7 @@ def test_answers_can_be_pickled_and_printed(model: ookg.Model) -> None:
 
 def test_what_cannot_be_done_is_said_in_a_line(model: ookg.Model) -> None:
     extended = model.extend([("a", "r0", "e1")])
-    with pytest.raises(InputError, match="is not among the given ones; nothing is removed"):
+    with pytest.raises(InputError, match="neither given nor of training; nothing is removed"):
         extended.remove([("a", "r0", "e1"), ("a", "r1", "e1")])
     assert len(extended) == 1
     with pytest.raises(InputError, match="give either a head or a tail"):

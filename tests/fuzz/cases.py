@@ -32,10 +32,11 @@ OPTION_VALUES = (
 # Options that say how much work there is: what is between is meant, and takes its time.
 WORK = (
     "steps", "refine_steps", "judge_steps", "trials", "dim", "batch", "negatives", "seeds", "relation_dim", "svg",
-    "sample", "refine_seconds",
+    "sample", "refine_seconds", "seconds",
 )  # fmt: skip
 LEAST_ABSURD = 2**62
 MOST_WORK = 64
+OWN_MODEL = "model"  # a copy, for commands that write to it
 SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("train", "graph.tsv", "--out", "m", *TRAINING),
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transr"),
@@ -63,6 +64,12 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("reproduce", "--list", "--out", "@results/results"),
     ("determinacy",),
     ("determinacy", MODEL),
+    ("add", OWN_MODEL, "graph.tsv"),
+    ("remove", OWN_MODEL, "--entity", "e1"),
+    ("update", OWN_MODEL, "--steps", "2"),
+    ("status", MODEL),
+    ("history", MODEL),
+    ("rollback", MODEL),
 )
 
 
@@ -92,6 +99,7 @@ def make_case(number: int, sound: Path, folder: Path) -> Case:
         return _frame(number, rng, sound)
     if name == OPTIONS:
         shutil.copytree(sound / "triples", folder)
+        shutil.copytree(sound / "model" / "model", folder / OWN_MODEL)
         return _options(number, rng, sound)
     kind = by_name[name]
     shutil.copytree(sound / kind.folder, folder)

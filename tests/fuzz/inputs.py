@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration, Expectation
 from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
+from ookg.storage.journal import Journal
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
@@ -34,6 +38,7 @@ SETTINGS = TrainingSettings(dim=4, steps=4, batch=8, negatives=2, margin=4.0, lr
 TRAINING = ("--dim", "4", "--steps", "4", "--batch", "8", "--negatives", "2", "--margin", "4", "--lr", "0.05")
 MODEL = "@model/model"  # @ is the folder of all sound inputs
 IRI = "http://x/"
+GROWN = "transr"  # the model that has a journal and an earlier version
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,8 @@ def kinds() -> list[Kind]:
         )
     )
     for name in ("model", "rotate", "transr"):
-        found.append(Kind(f"model directory, {name}", name, _model_commands()))
+        growing = _growing_commands() if name == GROWN else []
+        found.append(Kind(f"model directory, {name}", name, [*_model_commands(), *growing]))
     resume = ("train", "@triples/graph.tsv", "--out", "run", "--resume", *TRAINING)
     found.append(Kind("training state", "state", [resume, (*resume, "--overwrite")]))
     evaluate = ("evaluate", MODEL, "--dataset", "data")
@@ -137,6 +143,19 @@ def _model_commands() -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
+def _growing_commands() -> list[tuple[str, ...]]:
+    return [
+        ("history", "model"),
+        ("status", "model", "--json"),
+        ("add", "model", "@triples/graph.tsv"),
+        ("remove", "model", "--entity", "new0"),
+        ("update", "model", "--steps", "2"),
+        ("rollback", "model"),
+        ("check", "model"),
+        ("predict", "model", "--head", "new0", "--relation", "r0"),
+    ]
+
+
 def _importer(name: str, line: tuple[str, ...]) -> Kind:
     command = ("import", *line, "--out", "out")
     commands = [command] if "--triples" in line else [command, (*command, "--triples", "@triples/graph.tsv")]
@@ -165,6 +184,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "settings" / "settings.toml").write_text("\n".join(["# a comment", *lines]) + "\n")
     for name, model in (("model", "transe"), ("rotate", "rotate"), ("transr", "transr")):
         _write_model(folder / name / "model", graph, model, version=1 if model == "rotate" else 2)
+    _grow(folder / GROWN / "model")
     _write_model(folder / "iris" / "model", as_triples([[f"{IRI}{label}" for label in row] for row in known]), "transe")
     _write_state(folder / "state" / "run", folder / "triples" / "graph.tsv")
     _write_results(folder / "results")
@@ -249,6 +269,19 @@ def _write_model(folder: Path, graph: Triples, model: str, version: int = 2) -> 
     (folder / MODEL_FILE).write_text(json.dumps(_plain(description) | {"data": "data-00000000"}, indent=2))
 
 
+def _grow(folder: Path) -> None:
+    """Give a model a journal, of which it has learned the first batch, and an earlier version."""
+    description = json.loads((folder / MODEL_FILE).read_text())
+    shutil.copytree(folder / description["data"], folder / "data-00000001")
+    (folder / "version-1.json").write_text(json.dumps(description | {"data": "data-00000001"}, indent=2))
+    (folder / MODEL_FILE).write_text(json.dumps(description | {"number": 2, "journal": 1}, indent=2))
+    journal = Journal(folder)
+    for rows in ([("e1", "r0", "e2")], [("new0", "r0", "e1"), ("new1", "r1", "new0")], [("e3", "r9", "e4")]):
+        journal.append("add", rows, lambda some: [False] * len(some), author="me")
+    with closing(sqlite3.connect(journal.path)) as connection, connection:
+        connection.execute("UPDATE batches SET time = '2026-01-01T00:00:00.000+00:00'")
+
+
 # What an old model.json has; without the rest, damage to a file of the model is not found by its sum alone.
 PLAIN_KEYS = (
     "format", "version", "model", "dim", "norm", "squared", "unit_norm", "relation_dim", "entities", "relations",
@@ -271,7 +304,8 @@ def seal(model: Path) -> None:
         sizes = {name: (model / found["data"] / name).stat().st_size for name in found["bytes"]}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # it is the description itself that is damaged
-    path.write_text(json.dumps(_plain(found) | {"bytes": sizes}))
+    grown = {name: found[name] for name in ("number", "journal") if name in found}
+    path.write_text(json.dumps(_plain(found) | grown | {"bytes": sizes}))
 
 
 def _write_state(folder: Path, graph: Path) -> None:

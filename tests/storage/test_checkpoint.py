@@ -171,18 +171,18 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_anew(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.save(tmp_path)
-    real, calls = checkpoint._description, []
+    real, calls = checkpoint.read_description, []
 
     def slow(directory: Path) -> dict[str, Any]:
         description = real(directory)
         calls.append(description["data"])
         if len(calls) in (1, 2):  # between reading model.json and the files that it names
             with monkeypatch.context() as patch:
-                patch.setattr(checkpoint, "_description", real)
+                patch.setattr(checkpoint, "read_description", real)
                 model.save(directory)
         return description
 
-    monkeypatch.setattr(checkpoint, "_description", slow)
+    monkeypatch.setattr(checkpoint, "read_description", slow)
     assert torch.equal(load_checkpoint(tmp_path).embedding.entities, model.entity_vectors)
     assert len(set(calls)) == 3
     assert len([path for path in tmp_path.iterdir() if path.name.startswith("data-")]) == 1

@@ -15,7 +15,7 @@ from ookg.cli.console import (
     add_model_argument,
     add_prefix_option,
     check_output,
-    load_model,
+    load_current,
     note,
     print_json,
     print_notes,
@@ -23,6 +23,7 @@ from ookg.cli.console import (
     shortener,
 )
 from ookg.cli.simulating import add_simulation_options, chosen_hiding
+from ookg.cli.status import status_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audit, print, and draw and store what is asked for."""
     from ookg.errors import InputError
+    from ookg.model.living import status_of
     from ookg.simulation.audit import AuditSettings
     from ookg.simulation.picture import draw_audit, picture_files
     from ookg.simulation.retraining import Retraining
@@ -67,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
             check_output(str(file), [], arguments.model)
     retraining = Retraining(arguments.steps, progress=True) if arguments.retrain else None
     settings = AuditSettings(chosen_hiding(arguments), retraining, not arguments.no_refine, progress=True)
-    model = load_model(arguments)
+    current = load_current(arguments)
+    model = current.model_with_facts
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model)
@@ -79,10 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
         model.with_choice(found.choice).save_choice(arguments.model)
         note(f"{arguments.model}: what to expect of a new entity is stored")
     print_notes(found.notes)
+    # What waits for an update, where anything does.
+    status = status_of(current) if current.is_changed else None
     if arguments.json:
-        print_json(found.to_dict())
-    else:
-        _print(found, shortener(arguments))
+        print_json(found.to_dict() | ({} if status is None else {"status": status.to_dict()}))
+        return 0
+    _print(found, shortener(arguments))
+    for line in [] if status is None else status_in_words(status):
+        print(f"- {line}")
     return 0
 
 

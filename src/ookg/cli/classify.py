@@ -18,7 +18,7 @@ from ookg.cli.console import (
     chosen_limit,
     chosen_refine,
     chosen_weights,
-    load_model,
+    load_current,
     note,
     print_json,
     print_notes,
@@ -63,16 +63,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Classify and print."""
     from ookg.errors import InputError
-    from ookg.graph.triples import Triples, read_triples
+    from ookg.graph.triples import read_triples
     from ookg.simulation.judge import JudgeSettings
     from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
     from ookg.system.files import check_place
 
     form = triple_format(arguments)
-    model = load_model(arguments)
+    current = load_current(arguments)
+    model = current.model
     claims = read_triples(arguments.claims, form, keep_duplicates=True)
     valid = read_triples(arguments.valid, form, labels="required", keep_duplicates=True)
-    given: Triples | tuple[()] = read_triples(arguments.given, form) if arguments.given else ()
+    given = current.given(read_triples(arguments.given, form) if arguments.given else None)
     weights, limit, refine = chosen_weights(arguments), chosen_limit(arguments), chosen_refine(arguments, model)
     if arguments.judge:
         if weights is not None or limit is not None or refine is not None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ookg.graph.triples import TripleFormat
+    from ookg.model.current import Current
     from ookg.model.model import Model
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
@@ -241,6 +242,14 @@ def load_model(arguments: argparse.Namespace) -> Model:
     from ookg.training.loop import choose_device
 
     return Model.load(arguments.model, str(choose_device(arguments.device)))
+
+
+def load_current(arguments: argparse.Namespace) -> Current:
+    """The model that the command names, with what was added to it and removed from it since."""
+    from ookg.model.current import Current
+    from ookg.training.loop import choose_device
+
+    return Current.load(arguments.model, str(choose_device(arguments.device)))
 
 
 def trust_in_words(trust: Trust) -> str:

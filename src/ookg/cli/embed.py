@@ -14,7 +14,7 @@ from ookg.cli.console import (
     chosen_limit,
     chosen_refine,
     chosen_weights,
-    load_model,
+    load_current,
     note,
     print_notes,
     triple_format,
@@ -26,7 +26,12 @@ SUMMARY = "vectors for new entities"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model_argument(parser)
-    parser.add_argument("triples", metavar="TRIPLES", help="triples that tie new entities to known ones")
+    parser.add_argument(
+        "triples",
+        metavar="TRIPLES",
+        nargs="?",
+        help="triples that tie new entities to known ones (those that were added)",
+    )
     parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write: entity, vector")
     parser.add_argument(
         "--trust", action="store_true", help="add columns: triples, spread, expected_hits_at_10, expected_mrr"
@@ -39,24 +44,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Embed and write."""
+    from ookg.errors import InputError
     from ookg.graph.triples import read_triples
     from ookg.interchange.vectors import write_vectors
     from ookg.system.display import counted
     from ookg.system.progress import Progress
 
     check_output(arguments.out, [arguments.triples], arguments.model)
-    triples = read_triples(arguments.triples, triple_format(arguments))
-    model = load_model(arguments)
+    triples = None if arguments.triples is None else read_triples(arguments.triples, triple_format(arguments))
+    current = load_current(arguments)
+    model = current.model
+    if triples is None and not current.difference.added:
+        raise InputError("no TRIPLES, and none were added to this model; give some")
     refine = chosen_refine(arguments, model)
     with nullcontext() if refine is None else Progress("fitting new entities", refine.steps) as report:
         new = model.embed(
-            triples,
+            current.given(triples),
             weights=chosen_weights(arguments),
             query_relation=arguments.query_relation,
             limit=chosen_limit(arguments),
             refine=refine or False,
             report=report,
         )
+    if triples is not None and current.difference.added:
+        new = new.select(triples.entities.ids(new.entities) >= 0)  # what was added before is not asked for
     print_notes(new.notes)
     write_vectors(arguments.out, "entity", new.entities, new.vectors, vars(new.trust) if arguments.trust else None)
     note(f"{arguments.out}: vectors of {counted(len(new.entities), 'new entity', 'new entities')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
@@ -13,13 +14,16 @@ from ookg.cli.console import (
     chosen_limit,
     chosen_refine,
     chosen_weights,
-    load_model,
+    load_current,
+    note,
     print_json,
     print_notes,
     print_table,
 )
 
 if TYPE_CHECKING:
+    from ookg.datasets.dataset import Dataset
+    from ookg.datasets.growing import GrowingDataset
     from ookg.evaluation.growing import GrowthFigures
 
 SUMMARY = "how good is that, on a data set"
@@ -61,9 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.evaluation.growing import GrowthFigures
     from ookg.scoring.link_prediction import PROTOCOLS
 
-    is_growing = find_growing(arguments.dataset, arguments.data) is not None
-    dataset = (load_growing if is_growing else load_dataset)(arguments.dataset, arguments.data)
-    model = load_model(arguments)
+    current = load_current(arguments)
+    model = current.model
+    if find_growing(arguments.dataset, arguments.data) is not None:
+        dataset: Dataset | GrowingDataset = load_growing(arguments.dataset, arguments.data)
+        if current.difference.added:
+            note(
+                "note: what was added since the last update is not asked here; `ookg update` lets the vectors learn it"
+            )
+    else:
+        dataset = load_dataset(arguments.dataset, arguments.data)
+        if current.difference.added:
+            dataset = replace(dataset, aux=current.given(dataset.aux))
     result = model.evaluate(
         dataset,
         task=arguments.task,

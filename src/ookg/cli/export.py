@@ -1,4 +1,4 @@
-"""Write a model's vectors, and on request those of new entities after them, for other programs.
+"""Write a model's vectors, and after them those of new entities that were added or are given, for other programs.
 
 Formats: parquet (entity, vector; relation, vector), npy, word2vec text, safetensors, kge (KnowledgeGraphEmbedding's
 layout), pykeen (a state dict and its triples factory). Known entities keep their ids, new ones follow. RotatE entities
@@ -18,7 +18,7 @@ from ookg.cli.console import (
     check_output,
     chosen_limit,
     chosen_weights,
-    load_model,
+    load_current,
     note,
     print_notes,
     triple_format,
@@ -26,7 +26,8 @@ from ookg.cli.console import (
 
 if TYPE_CHECKING:
     from ookg.interchange.exports import Vectors
-    from ookg.model.model import Model, NewVectors
+    from ookg.model.current import Current
+    from ookg.model.model import NewVectors
     from ookg.newcomers.embedder import NeighborLimit
     from ookg.newcomers.reducer import Weights
 
@@ -66,15 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.newcomers.reducer import Correlation
 
     weights, limit = chosen_weights(arguments), chosen_limit(arguments)
-    if arguments.given is None and (weights is not None or limit is not None):
-        raise InputError("weights and --max-neighbors are for new entities; give --given TRIPLES")
     if isinstance(weights, Correlation):
         problem = "correlation weights give an entity another vector for every relation, and a file has one"
         raise InputError(f"{problem}; choose --weights uniform or degree")
     from ookg.interchange.exports import collect, export
 
-    model = load_model(arguments)
-    new = _new_vectors(arguments, model, weights, limit)
+    current = load_current(arguments)
+    model = current.model
+    if arguments.given is None and not current.difference.added and (weights is not None or limit is not None):
+        raise InputError("weights and --max-neighbors are for new entities; give --given TRIPLES, or add some")
+    new = _new_vectors(arguments, current, weights, limit)
     vectors = collect(model, new, arguments.gamma)
     appended = f", {len(new.entities):,} of them new" if new is not None else ""
     if arguments.out:
@@ -107,13 +109,13 @@ def _write_files(arguments: argparse.Namespace, vectors: Vectors) -> None:
 
 
 def _new_vectors(
-    arguments: argparse.Namespace, model: Model, weights: Weights | None, limit: NeighborLimit | None
+    arguments: argparse.Namespace, current: Current, weights: Weights | None, limit: NeighborLimit | None
 ) -> NewVectors | None:
     from ookg.graph.triples import read_triples
 
-    if arguments.given is None:
+    if arguments.given is None and not current.difference.added:
         return None
-    triples = read_triples(arguments.given, triple_format(arguments))
-    new = model.embed(triples, weights=weights, limit=limit)
+    more = None if arguments.given is None else read_triples(arguments.given, triple_format(arguments))
+    new = current.model.embed(current.given(more), weights=weights, limit=limit)
     print_notes(new.notes)
     return new

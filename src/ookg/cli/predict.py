@@ -1,6 +1,6 @@
 """What is missing: the best tails for (head, relation), or the best heads for (relation, tail).
 
-The given end may be known, or new and tied to known entities by the --given triples.
+The given end may be known, or new and tied to known entities by triples that were added, or by the --given ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ookg.cli.console import (
     chosen_limit,
     chosen_refine,
     chosen_weights,
-    load_model,
+    load_current,
     print_json,
     print_notes,
     print_table,
@@ -38,7 +38,7 @@ SUMMARY = "what is missing about an entity, and why"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model_argument(parser)
-    parser.add_argument("--given", metavar="TRIPLES", help="triples about new entities")
+    parser.add_argument("--given", metavar="TRIPLES", help="more triples about new entities, for this call alone")
     parser.add_argument("--head", metavar="H", help="ask for the tails of this head")
     parser.add_argument("--relation", metavar="R", required=True, help="the relation that is asked for")
     parser.add_argument("--tail", metavar="T", help="ask for the heads of this tail")
@@ -64,9 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Predict and print."""
     from ookg.graph.triples import read_triples
 
-    model = load_model(arguments)
+    current = load_current(arguments)
+    model = current.model
     found = model.predict(
-        read_triples(arguments.given, triple_format(arguments)) if arguments.given else (),
+        current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None),
         relation=arguments.relation,
         head=arguments.head,
         tail=arguments.tail,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, overload
 
+import torch
 from torch import Tensor
 
 from ookg.simulation.trust import Trust, TrustTable
 from ookg.system.display import counted
-from ookg.types import IntArray
+from ookg.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,13 @@ class NewVectors:
         """How far to trust each vector: triples, spread of the candidates, what to expect of it."""
         return self.find_trust()
 
+    def select(self, chosen: BoolArray) -> NewVectors:
+        """Those of some of the entities, (newcomers,)."""
+        labels = [label for label, is_chosen in zip(self.entities, chosen.tolist(), strict=True) if is_chosen]
+        rows = torch.from_numpy(chosen).to(self.vectors.device)
+        counts, trust = self.neighbors[chosen], partial(_selected, self, chosen)
+        return NewVectors(labels, self.vectors[rows], counts, self.without_vector, self.notes, trust)
+
     def __len__(self) -> int:
         return len(self.entities)
 
@@ -47,6 +55,10 @@ class NewVectors:
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the trust itself, in place of how to compute it."""
         return vars(self) | {"trust": self.trust, "find_trust": _Kept(self.trust)}
+
+
+def _selected(new: NewVectors, chosen: BoolArray) -> TrustTable:
+    return TrustTable(**{name: column[chosen] for name, column in vars(new.trust).items()})
 
 
 @dataclass(frozen=True)

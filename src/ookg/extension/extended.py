@@ -23,7 +23,7 @@ from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.questions import AnswerOptions, Question, answered, ranking_weights
-from ookg.extension.state import State, with_evidence, with_triples, without_triples
+from ookg.extension.state import State, corrected, with_evidence, with_triples, without_triples
 from ookg.extension.vectors import entity_vector, single_vectors
 from ookg.graph.grown import row_keys
 from ookg.graph.triples import TripleSource, as_triples
@@ -88,7 +88,10 @@ class ExtendedModel:
     # Coming and going.
 
     def add(self, triples: TripleSource) -> int:
-        """Add triples; those that are given already stay as they are. Returns how many were added."""
+        """Add triples; those that are given already stay as they are. Returns how many were added.
+
+        A triple of training that was removed is one of training again.
+        """
         rows = as_triples(triples)
         if rows.truth is not None and not rows.truth.all():
             raise InputError(f"{rows.source}: it holds triples labelled false; what is given must be true")
@@ -99,23 +102,33 @@ class ExtendedModel:
             ids = rows.encoded(entities, relations)
             if len(ids) > 1:
                 ids = ids[np.sort(np.unique(row_keys(ids), return_index=True)[1])]
-            fresh = ids[~state.graph.has(ids)]
+            comes_back = np.zeros(len(ids), dtype=np.bool_)
+            if state.removed:
+                comes_back[:] = [triple in state.removed for triple in as_tuples(ids)]
+            back = as_tuples(ids[comes_back])
+            fresh = ids[~state.graph.has(ids) & ~comes_back]
+            state = corrected(state, self.model, [], back)
             self._state = with_triples(replace(state, entities=entities, relations=relations), fresh)
             self._read += rows.notes
-        return len(fresh)
+        return len(fresh) + len(back)
 
     def remove(self, triples: TripleSource) -> int:
-        """Take given triples back: the numbers are those that were there without them. Returns how many there were."""
+        """Take given triples back, or triples of training out. Returns how many there were.
+
+        The numbers are those that were there without the given ones. Of training, known vectors stay as they are; as
+        an answer that is known and as evidence a triple counts no more.
+        """
         rows = as_triples(triples)
         with self._writing:
             state = self._state
-            ids = as_tuples(rows.encoded(state.entities, state.relations))
-            for row, triple in zip(rows, ids, strict=True):
-                if state.graph.number(triple) is None:
-                    raise InputError(f"triple {' '.join(row)!r} is not among the given ones; nothing is removed")
-            gone = list(dict.fromkeys(ids))
-            self._state = without_triples(state, gone)
-        return len(gone)
+            ids = rows.encoded(state.entities, state.relations)
+            is_given, is_known = state.graph.has(ids), state.graph.index.has(ids)
+            for row, is_there in zip(rows, is_given | is_known, strict=True):
+                if not is_there:
+                    raise InputError(f"triple {' '.join(row)!r} is neither given nor of training; nothing is removed")
+            given, known = (list(dict.fromkeys(as_tuples(ids[part]))) for part in (is_given, is_known & ~is_given))
+            self._state = corrected(without_triples(state, given), self.model, known)
+        return len(given) + len(known)
 
     # Vectors, how far to trust them, and why.
 

@@ -41,6 +41,9 @@ class KnownModel(Protocol):
     def known_evidence(self) -> GraphEvidence:
         """What the training triples say beside the vectors."""
 
+    def without(self, triples: IntArray) -> KnownModel:
+        """The same vectors beside a graph that never had some of the training triples, (triples, 3)."""
+
     def combines(self, refine: bool) -> bool:
         """Whether answers are ranked by all evidence by default."""
 

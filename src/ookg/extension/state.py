@@ -16,11 +16,15 @@ from ookg.graph.layers import Layers
 from ookg.graph.vocabulary import Vocabulary
 from ookg.types import IntArray
 
+NONE = np.empty(0, dtype=np.int64)
+FEW_CORRECTED = 8  # so many triples of training are counted out of the evidence one by one; for more it is counted anew
+
 
 @dataclass(frozen=True, eq=False)
 class State:
     """A model and what is given beside it. It is never changed.
 
+    model: the known triples are those of training less the removed ones; removed: these, on ids
     entities, relations: labels, those of the model first; labels stay when their triples have gone (see `has_entity`)
     graph: the known triples and the given ones, on ids
     evidence: what the graph says beside the vectors; None until a question needs it
@@ -38,6 +42,7 @@ class State:
     following: int = 0
     following_group: int = 0
     evidence: GraphEvidence | None = None
+    removed: frozenset[Triple] = frozenset()
 
     @classmethod
     def nothing_given(cls, model: KnownModel, preparation: Preparation) -> State:
@@ -120,7 +125,7 @@ def with_triples(state: State, triples: IntArray) -> State:
             graph = graph.plus(triple, number)
             evidence = None if evidence is None else evidence.plus(triple, graph)
     grown = replace(state, graph=graph, evidence=evidence, following=state.following + len(triples))
-    return _regrouped(grown, come, np.empty(0, dtype=np.int64))
+    return _regrouped(grown, _new_nodes(state, triples), come, NONE)
 
 
 def without_triples(state: State, triples: Sequence[Triple]) -> State:
@@ -136,8 +141,36 @@ def without_triples(state: State, triples: Sequence[Triple]) -> State:
         for triple in triples:
             graph = graph.minus(triple)
             evidence = None if evidence is None else evidence.minus(triple, graph)
-    gone = Batch(np.array(triples, dtype=np.int64).reshape(-1, 3), numbers)
-    return _regrouped(replace(state, graph=graph, evidence=evidence), gone, numbers)
+    nodes = _new_nodes(state, np.array(triples, dtype=np.int64).reshape(-1, 3))
+    return _regrouped(replace(state, graph=graph, evidence=evidence), nodes, Batch(), numbers)
+
+
+def corrected(state: State, whole: KnownModel, gone: Sequence[Triple], back: Sequence[Triple] = ()) -> State:
+    """Without some triples of training, and with some again that were removed.
+
+    whole: the model as it was trained. What is given is prepared anew where the known end of a triple is touched.
+    """
+    changed = [*gone, *back]
+    if not changed:
+        return state
+    if state.evidence is not None and 1 < len(changed) <= FEW_CORRECTED:  # what is counted is kept up one by one
+        for triple in gone:
+            state = corrected(state, whole, [triple])
+        for triple in back:
+            state = corrected(state, whole, [], [triple])
+        return state
+    removed = state.removed.difference(back).union(gone)
+    model = whole.without(np.array(sorted(removed), dtype=np.int64).reshape(-1, 3))
+    given = state.graph.all_given
+    graph = replace(state.graph, index=model.index).with_batch(model.statistics, given)
+    evidence = None
+    if state.evidence is not None and len(changed) == 1:
+        kept_up = state.evidence.minus(changed[0], graph) if gone else state.evidence.plus(changed[0], graph)
+        evidence = replace(model.known_evidence.beside(graph), counted=kept_up.counted)
+    touched = np.array(changed, dtype=np.int64)[:, [0, 2]]
+    nodes = _new_nodes(state, given.triples[np.isin(given.triples[:, [0, 2]], touched).any(axis=1)])
+    grown = replace(state, model=model, removed=removed, graph=graph, evidence=evidence)
+    return _regrouped(grown, nodes, Batch(), NONE)
 
 
 def with_evidence(state: State) -> State:
@@ -147,24 +180,30 @@ def with_evidence(state: State) -> State:
     return replace(state, evidence=state.model.known_evidence.beside(state.graph))
 
 
-def _regrouped(state: State, changed: Batch, gone: IntArray) -> State:
-    """The state with the groups prepared that changed triples are, or were, in; gone: the numbers of what left."""
+def _new_nodes(state: State, triples: IntArray) -> list[int]:
+    """What is new in triples: entities, and below 0 relations."""
+    nodes: list[int] = Nodes.of(triples, state.num_known, state.num_trained).nodes.tolist()
+    return nodes
+
+
+def _regrouped(state: State, nodes: Sequence[int], come: Batch, gone: IntArray) -> State:
+    """The state with the groups of some nodes prepared; come: triples that are new; gone: the numbers of what left."""
     touched: dict[int, list[int]] = {}
     if state.group_of:
-        for node in Nodes.of(changed.triples, state.num_known, state.num_trained).nodes.tolist():
+        for node in nodes:
             name = state.group_of.get(node)
             if name is not None:
                 touched.setdefault(name, []).append(node)
-    there = [] if len(gone) else [changed]
+    there = [come] if len(come) else []
     groups: dict[int, Group] = {}
     moved: list[int] = []
-    for name, nodes in touched.items():
+    for name, members in touched.items():
         group = state.groups[name]
         if group.is_crowd:
-            rows = group.rows_with(np.array(nodes))
+            rows = group.rows_with(np.array(members))
             there.append(Batch(group.triples[rows], group.numbers[rows]))
-            groups[name] = group.without(np.array(nodes))
-            moved += nodes
+            groups[name] = group.without(np.array(members))
+            moved += members
         else:
             there.append(Batch(group.triples, group.numbers))
             moved += group.nodes

@@ -56,6 +56,6 @@ def single_vectors(state: State) -> dict[str, Tensor]:
     by_label: dict[str, Tensor] = {}
     for group in state.everyone:
         made = np.flatnonzero(group.newcomers.representable)  # all are here: `everyone` leaves out those who left
-        rows = group.newcomers.vectors(made)
+        rows = group.seen_in(state.graph.statistics).vectors(made)
         by_label |= dict(zip(state.entities.select(group.entities[made]), rows, strict=True))
     return by_label

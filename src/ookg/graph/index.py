@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ookg.errors import damaged_file
-from ookg.types import IntArray, Numbers
+from ookg.types import BoolArray, IntArray, Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,35 @@ class GraphIndex:
             return self.other[:0]
         first, last = self.link[rows].searchsorted([link, link + 1])
         return self.others(slice(rows.start + int(first), rows.start + int(last)))
+
+    def has(self, triples: IntArray) -> BoolArray:
+        """(triples,) whether each of them, (triples, 3), is there; ids that it does not know are in none."""
+        found = np.zeros(len(triples), dtype=np.bool_)
+        inside = (triples >= 0).all(axis=1) & (triples[:, 1] < self.num_relations)
+        questions, place = np.unique(triples[inside, :2], axis=0, return_inverse=True)
+        order = np.argsort(place.ravel(), kind="stable")
+        rows = np.split(np.flatnonzero(inside)[order], np.cumsum(np.bincount(place.ravel()))[:-1])
+        for (head, relation), mine in zip(questions.tolist(), rows, strict=False):
+            found[mine] = np.isin(triples[mine, 2], self.answers(head, relation))
+        return found
+
+    def without(self, triples: IntArray) -> GraphIndex:
+        """The index without some of its triples, (triples, 3), each of them once."""
+        if not len(triples):
+            return self
+        size = self.num_relations
+        head, relation, tail = triples.T
+        ends = np.concatenate([head, tail]), np.concatenate([relation, relation + size]), np.concatenate([tail, head])
+        gone = np.empty(2 * len(triples), dtype=np.int64)
+        for number, (owner, link, other) in enumerate(zip(*(end.tolist() for end in ends), strict=True)):
+            rows = self.rows(owner)
+            first, last = self.link[rows].searchsorted([link, link + 1])
+            first, last = rows.start + int(first), rows.start + int(last)
+            gone[number] = first + int(self.others(slice(first, last)).searchsorted(other))
+        counts = np.diff(self.offsets) - np.bincount(ends[0], minlength=self.num_entities)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        link, other = np.delete(self.link, gone), np.delete(self.other, gone)
+        return replace(self, offsets=offsets, link=link, other=other)
 
     def check(self) -> None:
         """Read all of it; a ValueError says what is impossible."""

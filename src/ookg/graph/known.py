@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
+import numpy as np
+
+from ookg.graph.grown import row_keys
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.types import IntArray
@@ -37,3 +41,38 @@ class KnownGraph:
     def statistics(self) -> GraphStatistics:
         """Degrees of entities and co-occurrence of relations."""
         return self._counted or GraphStatistics.count(self.triples, self.num_entities, self.num_relations)
+
+    def without(self, gone: IntArray) -> KnownGraph:
+        """The same without some of its triples, (triples, 3), each of them once: as if they had never been there."""
+        return _LessGraph(self, gone) if len(gone) else self
+
+
+class _LessGraph(KnownGraph):
+    """A graph less some triples, at the cost of copying what is asked for."""
+
+    def __init__(self, whole: KnownGraph, gone: IntArray) -> None:
+        self.num_entities, self.num_relations = whole.num_entities, whole.num_relations
+        self._whole, self._gone = whole, gone
+
+    def __len__(self) -> int:
+        return len(self._whole) - len(self._gone)
+
+    def __reduce__(self) -> Any:
+        return KnownGraph, (self.triples, self.num_entities, self.num_relations, self.statistics)
+
+    @cached_property
+    def triples(self) -> IntArray:
+        """(triples, 3) ids, in the order of the training."""
+        whole = self._whole.triples
+        keys = row_keys(np.concatenate([whole, self._gone]))
+        return whole[~np.isin(keys[: len(whole)], keys[len(whole) :])]
+
+    @cached_property
+    def index(self) -> GraphIndex:
+        """The triples by entity."""
+        return self._whole.index.without(self._gone)
+
+    @cached_property
+    def statistics(self) -> GraphStatistics:
+        """Degrees of entities and co-occurrence of relations."""
+        return self._whole.statistics.without(self.index, self._gone)

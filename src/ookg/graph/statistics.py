@@ -93,6 +93,27 @@ class GraphStatistics:
             table.resize(num_relations, num_relations)
         return replace(self, cooccurrence=(table + change).tocsr())
 
+    def without(self, left: GraphIndex, gone: IntArray) -> GraphStatistics:
+        """These statistics of known triples without some of them, (triples, 3). left: the others by entity
+
+        The same as counting the others anew, but pairs of rare relations are counted exactly.
+        """
+        if not len(gone):
+            return self
+        num_relations = self.cooccurrence.shape[0]
+        touched, place = np.unique(gone[:, [0, 2]], return_inverse=True)
+        place = place.reshape(-1, 2)
+        rows, owner = left.rows_of(touched)
+        known = np.stack([owner, left.links(rows).astype(np.int64) % max(1, num_relations)], axis=1)
+        lost = np.concatenate([np.stack([place[:, side], gone[:, 1]], axis=1) for side in (0, 1)])
+        after = _pair_matrix(known, len(touched), num_relations)
+        before = after.maximum(_pair_matrix(lost, len(touched), num_relations))
+        change = counted_together(before, bounded=False) - counted_together(after, bounded=False)
+        cooccurrence = (self.cooccurrence - change).tocsr()
+        cooccurrence.eliminate_zeros()
+        degree = self.degree - np.bincount(gone[:, [0, 2]].ravel(), minlength=len(self.degree))
+        return replace(self, degree=degree, cooccurrence=cooccurrence)
+
     def _together(self, pairs: IntArray) -> FloatArray:
         """In how many entities' triples both relations of each pair, given by `pair_keys`, occur."""
         keys, counts = _sorted_pairs(self.cooccurrence)

@@ -194,6 +194,13 @@ class Model:
         nothing = np.empty((0, 3), dtype=np.int64)
         return GraphEvidence.count(self.checkpoint.triples, nothing, len(self.relations), self.index)
 
+    def without(self, triples: IntArray) -> Model:
+        """The same vectors beside a graph that never had some of the training triples, (triples, 3) of its ids."""
+        graph = self.checkpoint.graph
+        if graph is None or not len(triples):
+            return self
+        return Model(replace(self.checkpoint, graph=graph.without(triples)))
+
     def extend(
         self,
         triples: TripleSource = (),

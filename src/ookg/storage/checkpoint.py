@@ -1,8 +1,11 @@
 """A trained model on disk: a directory of safetensors, JSON and Parquet, written atomically, read without executing.
 
     model.json            what it is: format, version, geometry, settings, provenance, the name of the data folder, the
-                          sizes and digests of its files and a digest of its own;
+                          sizes and digests of its files and a digest of its own; number: of this version of the model,
+                          journal: the last batch of the journal that it has learned;
                           and, once chosen by simulation, the settings for new entities
+    version-N.json        the same of an earlier version that is kept (`storage.versions`)
+    journal.sqlite        what was added and removed since (`storage.journal`)
     data-XXXXXXXX/
       vectors.safetensors    entities and relations, float32
       entities.safetensors   text: the labels' bytes one after the other; offsets: where each begins; order: the ids in
@@ -21,7 +24,7 @@ new one. The settings for new entities are stored by replacing model.json alone.
 
 A reader looks again where the folder that it was told of has been replaced. While a model is open, its vectors file has
 a shared lock, and a writer does not remove a folder so locked: that one, as all that a crash left, goes with the next
-write.
+write. Folders of versions that are kept stay.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +62,7 @@ from ookg.storage.data import (
     read_old_data,
     write_data,
 )
+from ookg.storage.journal import Journal
 from ookg.system.files import (
     WRITE_ERRORS,
     PathLock,
@@ -73,7 +77,9 @@ from ookg.types import IntArray
 
 FORMAT, VERSION = "ookg model", 2
 MODEL_FILE = "model.json"
+VERSION_NAME = re.compile(r"version-([1-9][0-9]{0,17})\.json")
 STATE_FILE = "training-state.safetensors"
+UPDATE_STATE_NAME = re.compile(r"update-to-([0-9]{1,18})\.safetensors")
 PROBE_FILE = ".probe"  # written and removed, to see whether anything can be
 NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
 DIGEST = "digest"  # in model.json and in that section: of all the rest
@@ -89,6 +95,7 @@ class Checkpoint:
     graph: what it was trained on; None for a model that came without its training triples
     settings and provenance: plain values, for people to read
     newcomers: what a simulation has chosen for new entities, in plain values (`simulation.choice` reads them), or None
+    journal: the last batch of its directory's journal that it has learned; number: of this version of the model
     directory: where it was read from
     lock: what keeps the files of an open model from being removed
     """
@@ -100,6 +107,8 @@ class Checkpoint:
     settings: dict[str, Any]
     provenance: dict[str, Any]
     newcomers: dict[str, Any] | None = None
+    journal: int = field(default=0, kw_only=True, compare=False)
+    number: int = field(default=1, kw_only=True, compare=False)
     directory: Path | None = field(default=None, repr=False, compare=False)
     lock: PathLock | None = field(default=None, repr=False, compare=False)
 
@@ -146,9 +155,38 @@ def held_model(directory: str | Path) -> Iterator[None]:
 
 
 def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
-    """As `save_checkpoint`, in a directory that the caller holds."""
-    directory, name = Path(directory), registered_name(checkpoint.embedding.geometry)
+    """As `save_checkpoint`, in a directory that the caller holds.
+
+    A model that does not come from this directory begins anew there: no earlier version belongs to it, and what the
+    journal holds was not said of it.
+    """
+    directory = Path(directory)
     replaced = _data_of(directory)
+    is_own = checkpoint.directory is not None and checkpoint.directory.resolve() == directory.resolve()
+    if not is_own:
+        checkpoint = replace(checkpoint, number=1, journal=Journal(directory).last)
+    description = write_new_data(checkpoint, directory)
+    data = directory / description["data"]
+    try:
+        if not is_own:
+            for path in version_files(directory).values():
+                path.unlink(missing_ok=True)
+        write_description(directory, description)
+    except BaseException as error:
+        if _data_of(directory) != data:
+            shutil.rmtree(data, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise unwritable(directory, error) from error
+        raise
+    if replaced is not None:
+        _remove_data(replaced, unsure=True)
+    if not is_own:
+        remove_unnamed(directory)
+
+
+def write_new_data(checkpoint: Checkpoint, directory: Path) -> dict[str, Any]:
+    """Write the files of a model to a new data folder; return the description that names it, which is not written."""
+    name = registered_name(checkpoint.embedding.geometry)
     data = directory / f"data-{secrets.token_hex(4)}"
     try:
         data.mkdir(parents=True)
@@ -169,6 +207,8 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         "entities": len(checkpoint.entities),
         "relations": len(checkpoint.relations),
         "triples": 0 if checkpoint.graph is None else len(checkpoint.graph),
+        "number": checkpoint.number,
+        "journal": checkpoint.journal,
         "data": data.name,
         "bytes": {path.name: path.stat().st_size for path in files},
         "digests": digests,
@@ -178,14 +218,7 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     description[DIGEST] = _content_digest(description)
     if checkpoint.newcomers is not None:
         description[NEWCOMERS] = _newcomer_section(checkpoint.newcomers)
-    try:
-        _write_description(directory, description)
-    except BaseException:
-        if _data_of(directory) != data:
-            shutil.rmtree(data, ignore_errors=True)
-        raise
-    if replaced is not None:
-        _remove_data(replaced, unsure=True)
+    return description
 
 
 def save_newcomer_choice(values: dict[str, Any], directory: str | Path, checkpoint: Checkpoint) -> None:
@@ -195,14 +228,14 @@ def save_newcomer_choice(values: dict[str, Any], directory: str | Path, checkpoi
     checkpoint: the model they were chosen for, which must be the one that is still there
     """
     directory = Path(directory)
-    _description(directory)  # no lock is left where there is no model
+    read_description(directory)  # no lock is left where there is no model
     with held_model(directory):
-        description = _description(directory)
+        description = read_description(directory)
         there = [description["settings"], description["provenance"]]
         if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
             problem = "another model has taken the place of the one this was found for"
             raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
-        _write_description(directory, description | {NEWCOMERS: _newcomer_section(values)})
+        write_description(directory, description | {NEWCOMERS: _newcomer_section(values)})
 
 
 def _newcomer_section(values: dict[str, Any]) -> dict[str, Any]:
@@ -225,8 +258,9 @@ def _fits_digest(content: dict[str, Any]) -> bool:
         return False
 
 
-def _write_description(directory: Path, description: dict[str, Any]) -> None:
-    with atomic_write(directory / MODEL_FILE) as temporary:
+def write_description(directory: Path, description: dict[str, Any], name: str = MODEL_FILE) -> None:
+    """Write the description of a version, atomically; in model.json it is the model from then on."""
+    with atomic_write(directory / name) as temporary:
         text = json.dumps(description, indent=2, ensure_ascii=False)
         temporary.write_text(text + "\n", encoding="utf-8")
 
@@ -234,21 +268,66 @@ def _write_description(directory: Path, description: dict[str, Any]) -> None:
 def _data_of(directory: Path) -> Path | None:
     """The data folder of the model in a directory, if there is one that can be read."""
     try:
-        return directory / str(_description(directory)["data"])
+        return directory / str(read_description(directory)["data"])
     except ModelFileError:
         return None
 
 
+def version_name(number: int) -> str:
+    """The file that describes an earlier version."""
+    return f"version-{number}.json"
+
+
+def version_files(directory: Path) -> dict[int, Path]:
+    """The files of earlier versions, by their numbers, which ascend."""
+    named = [(VERSION_NAME.fullmatch(path.name), path) for path in directory.glob("version-*.json")]
+    return dict(sorted((int(name[1]), path) for name, path in named if name is not None))
+
+
+def update_states(directory: Path) -> dict[int, Path]:
+    """The states of unfinished updates, by the last batch that each learns."""
+    named = [(UPDATE_STATE_NAME.fullmatch(path.name), path) for path in directory.glob("update-to-*")]
+    return dict(sorted((int(name[1]), path) for name, path in named if name is not None))
+
+
 def _remove_remains(directory: Path) -> None:
     """Remove what killed writers left, and versions whose last reader has gone; the caller holds the directory."""
-    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE):
+    unfinished = (
+        re.fullmatch(r"\.((version|update-to)-.*)\.[0-9a-f]{8}\.tmp", path.name) for path in directory.iterdir()
+    )
+    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE, *{match[1] for match in unfinished if match is not None}):
         remove_remains(directory / name, alone=True)
-    named = _data_of(directory)
-    if named is None and holds_model(directory):
+    remove_unnamed(directory)
+
+
+def remove_unnamed(directory: Path) -> None:
+    """Remove the data folders that no version names, and what an interrupted writer has done twice.
+
+    The caller holds the directory. A folder that somebody reads is left to the next write.
+    """
+    try:
+        current = read_description(directory) if holds_model(directory) else None
+        if current is not None:
+            # A version is kept first, and then model.json replaced: what has its number is the model's.
+            (directory / version_name(_number(current))).unlink(missing_ok=True)
+            for number, path in update_states(directory).items():
+                if number <= _journal(current):
+                    path.unlink(missing_ok=True)
+        kept = [read_description(directory, path.name) for path in version_files(directory).values()]
+    except ModelFileError:
         return  # a damaged description: any of the folders may be the one that is to be restored
+    named = {description["data"] for description in (current, *kept) if description is not None}
     for path in directory.glob("data-*"):
-        if DATA_NAME.fullmatch(path.name) and path != named and path.is_dir() and not path.is_symlink():
+        if DATA_NAME.fullmatch(path.name) and path.name not in named and path.is_dir() and not path.is_symlink():
             _remove_data(path, unsure=False)
+
+
+def _number(description: dict[str, Any]) -> int:
+    return int(description.get("number") or 1)
+
+
+def _journal(description: dict[str, Any]) -> int:
+    return int(description.get("journal") or 0)
 
 
 def _remove_data(data: Path, *, unsure: bool) -> None:
@@ -279,12 +358,12 @@ def _write_data(checkpoint: Checkpoint, data: Path) -> None:
 def load_checkpoint(directory: str | Path, device: str = "cpu") -> Checkpoint:
     """Read a model directory; a damaged or newer one is refused with a line that says why."""
     directory = Path(directory)
-    description = _description(directory)
+    description = read_description(directory)
     for attempt in range(ATTEMPTS):
         try:
             return _read(directory, description, device)
         except ModelFileError:
-            newer = _description(directory)
+            newer = read_description(directory)
             if newer["data"] == description["data"] or attempt == ATTEMPTS - 1:
                 raise
             description = newer  # it was replaced while it was read
@@ -305,22 +384,58 @@ class FileCheck:
 
 
 def check_model(directory: str | Path) -> list[FileCheck]:
-    """Read every file of a model and hold it against what was written; a damaged model.json is refused."""
+    """Read every file of a model, of its earlier versions and of its journal, and hold it against what was written.
+
+    A damaged model.json is refused.
+    """
     directory = Path(directory)
     while True:
-        description = _description(directory)
-        data = directory / description["data"]
-        lock = _reader_lock(data)
-        own = directory / MODEL_FILE
-        found = [FileCheck(own.name, own.stat().st_size, None, DIGEST in description)]
-        for name, size in description["bytes"].items():
-            problem = _problem(data / name, size, description.get("digests", {}).get(name))
-            there = (data / name).stat().st_size if (data / name).is_file() else 0
-            found.append(FileCheck(f"{data.name}/{name}", there, problem, "digests" in description))
+        description = read_description(directory)
         _newcomer_values(directory, description)
-        del lock
-        if all(file.problem is None for file in found) or _description(directory)["data"] == description["data"]:
-            return found
+        found = _checked_version(directory, MODEL_FILE, description)
+        if (
+            any(file.problem is not None for file in found)
+            and read_description(directory)["data"] != description["data"]
+        ):
+            continue  # it was replaced meanwhile
+        return [*found, *_checked_earlier(directory), *_checked_journal(directory)]
+
+
+def _checked_version(directory: Path, name: str, description: dict[str, Any]) -> list[FileCheck]:
+    """A description and the files that it names."""
+    data, own = directory / description["data"], directory / name
+    lock = _reader_lock(data)
+    found = [FileCheck(name, own.stat().st_size if own.is_file() else 0, None, DIGEST in description)]
+    for file, size in description["bytes"].items():
+        problem = _problem(data / file, size, description.get("digests", {}).get(file))
+        there = (data / file).stat().st_size if (data / file).is_file() else 0
+        found.append(FileCheck(f"{data.name}/{file}", there, problem, "digests" in description))
+    del lock
+    return found
+
+
+def _checked_earlier(directory: Path) -> list[FileCheck]:
+    current = read_description(directory)
+    found: list[FileCheck] = []
+    for number, path in version_files(directory).items():
+        try:
+            description = read_description(directory, path.name)
+            _newcomer_values(directory, description)
+            checked = _checked_version(directory, path.name, description)
+        except ModelFileError as error:
+            problem = str(error).removeprefix(f"{path}: ").split(";")[0]
+            checked = [FileCheck(path.name, path.stat().st_size if path.is_file() else 0, problem, True)]
+        if number != _number(current) and path.is_file():  # else it is the model, or was removed meanwhile
+            found += checked
+    return found
+
+
+def _checked_journal(directory: Path) -> list[FileCheck]:
+    journal = Journal(directory)
+    if not journal.exists:
+        return []
+    # It has no digest, as it grows; SQLite's own check reads all of it.
+    return [FileCheck(journal.path.name, journal.path.stat().st_size, journal.problem(), True)]
 
 
 def refuse_damage(directory: str | Path) -> None:
@@ -385,12 +500,14 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
             _newcomer_values(directory, description),
             directory,
             lock,
+            journal=_journal(description),
+            number=_number(description),
         )
 
 
 def stored_newcomers(directory: str | Path) -> dict[str, Any] | None:
     """The plain values of the settings for new entities that are stored with a model, or None."""
-    return _newcomer_values(Path(directory), _description(Path(directory)))
+    return _newcomer_values(Path(directory), read_description(Path(directory)))
 
 
 def damaged_newcomers(directory: Path | None, reason: str) -> ModelFileError:
@@ -411,8 +528,11 @@ def _newcomer_values(directory: Path, description: dict[str, Any]) -> dict[str, 
     return {name: value for name, value in section.items() if name != DIGEST}
 
 
-def _description(directory: Path) -> dict[str, Any]:
-    path = directory / MODEL_FILE
+def read_description(directory: Path, name: str = MODEL_FILE) -> dict[str, Any]:
+    """What model.json says, or the file of an earlier version; a damaged one is refused."""
+    path = directory / name
+    if not path.is_file() and name != MODEL_FILE:
+        raise ModelFileError(f"{path}: no such version; `ookg history` lists those that are kept")
     if not path.is_file():
         if (directory / STATE_FILE).exists():
             raise ModelFileError(f"{directory}: training is not finished; continue it with `ookg train ... --resume`")
@@ -427,7 +547,7 @@ def _description(directory: Path) -> dict[str, Any]:
     if type(description.get("version")) is not int or description["version"] > VERSION:
         newer = f"version {description.get('version')}, and this ookg reads up to {VERSION}"
         raise ModelFileError(f"{path}: {newer}; upgrade ookg")
-    for name, fits in (
+    for entry, fits in (
         ("data", lambda value: isinstance(value, str) and DATA_NAME.fullmatch(value)),
         ("bytes", lambda value: isinstance(value, dict) and _is_complete(set(value), description["version"])),
         (
@@ -438,10 +558,14 @@ def _description(directory: Path) -> dict[str, Any]:
         ("unit_norm", lambda value: value in (None, 0, 1, 2)),
         ("settings", lambda value: isinstance(value, dict)),
         ("provenance", lambda value: isinstance(value, dict)),
+        ("number", lambda value: value is None or (type(value) is int and value >= 1)),
+        ("journal", lambda value: value is None or (type(value) is int and value >= 0)),
     ):
-        if not fits(description.get(name)):
-            problem = f"{path}: damaged ({name!r} is {description.get(name)!r})"
+        if not fits(description.get(entry)):
+            problem = f"{path}: damaged ({entry!r} is {description.get(entry)!r})"
             raise ModelFileError(f"{problem}; restore it or train again")
+    if name not in (MODEL_FILE, version_name(_number(description))):
+        raise ModelFileError(f"{path}: damaged (it is version {_number(description)}); restore it or remove it")
     # Directories of older versions have neither digest.
     if (DIGEST in description or "digests" in description) and not _fits_digest(description):
         problem = "damaged model description (its content is not what was written)"

@@ -160,9 +160,10 @@ class Journal:
             )
             return [(head, relation, tail) for head, relation, tail in rows]
 
-    def difference(self, after: int = 0) -> Difference:
+    def difference(self, after: int = 0, until: int | None = None) -> Difference:
         """What the batches with larger numbers than that amount to; what came and went again is in neither list.
 
+        until: the last batch that counts; None: all that are there
         Triples that came are in the order in which they (last) came.
         """
         if not self.exists:
@@ -171,8 +172,8 @@ class Journal:
         with self._open() as connection:
             rows = connection.execute(
                 "SELECT kind, head, relation, tail FROM changes JOIN batches ON batch = batches.number "
-                "WHERE batch > ? ORDER BY changes.number",
-                (after,),
+                "WHERE batch > ? AND batch <= coalesce(?, batch) ORDER BY changes.number",
+                (after, until),
             )
             for kind, *triple in rows:
                 head, relation, tail = triple

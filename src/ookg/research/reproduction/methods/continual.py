@@ -29,10 +29,10 @@ OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {"Frozen": {"margin": 6.0}}
 # Fine-tuned is what one does without thinking: to train on with the new triples alone, and hold nothing.
 WAYS: Mapping[str, Mapping[str, Any] | None] = {
     "Retrained": None,
-    "Updated": {"mode": "all"},
+    "Updated": {"mode": "all", "full_steps": 0.17, "placing": 0.0},
     "Frozen": {"mode": "freeze"},
-    "New only": {"mode": "new-only"},
-    "Fine-tuned": {"mode": "all"},
+    "New only": {"mode": "new-only", "full_steps": 0.13, "placing": 0.3},
+    "Fine-tuned": {"mode": "all", "placing": 0.0},
 }
 MODELS = {"TransE": "transe", "RotatE": "rotate"}
 WARM_UP_STEPS = 2  # after which all that a run needs is compiled

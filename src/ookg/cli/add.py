@@ -1,0 +1,45 @@
+"""Add triples to a model: they stay with its directory, and every command knows them from then on.
+
+New entities and relations get vectors at once, from their triples. Facts between known entities are known answers and
+evidence at once, and in the vectors after `ookg update`. When the command ends well, the triples are on the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from ookg.cli.console import add_format_options, add_json_option, print_json, print_notes, triple_format
+
+SUMMARY = "add triples to a model, for good"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    parser.add_argument("triples", metavar="TRIPLES", help="the triples to add")
+    parser.add_argument(
+        "--key", metavar="K", help="a name for this batch: sent again under the same one, it counts once"
+    )
+    parser.add_argument("--author", metavar="A", help="who says so (this system's user)")
+    add_json_option(parser)
+    add_format_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Add and print."""
+    from ookg.graph.triples import read_triples
+    from ookg.model.living import LivingModel
+    from ookg.system.display import counted
+
+    living = LivingModel(arguments.model)
+    triples = read_triples(arguments.triples, triple_format(arguments))
+    added = living.add(triples, key=arguments.key, author=arguments.author)
+    print_notes(triples.notes)
+    if arguments.json:
+        print_json(asdict(added))
+        return 0
+    new = [counted(added.new_entities, "new entity", "new entities"), counted(added.new_relations, "new relation")]
+    before = f"; {added.known_before:,} were there already" if added.known_before else ""
+    print(f"batch {added.journal}: {counted(added.added, 'triple')} added, with {' and '.join(new)}{before}")
+    return 0

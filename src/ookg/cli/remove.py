@@ -1,0 +1,47 @@
+"""Remove triples from a model, or all triples of an entity: added ones, and those that it was trained on.
+
+What was added leaves no trace. A triple of training is no known answer and no evidence from then on; known vectors
+follow with `ookg update`. An entity of training keeps its name and its vector, so that ids stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from ookg.cli.console import add_format_options, add_json_option, print_json, triple_format
+
+SUMMARY = "remove triples from a model, or an entity's"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    parser.add_argument("triples", metavar="TRIPLES", nargs="?", help="the triples to remove")
+    parser.add_argument("--entity", metavar="NAME", help="remove all triples of this entity instead")
+    parser.add_argument(
+        "--key", metavar="K", help="a name for this batch: sent again under the same one, it counts once"
+    )
+    parser.add_argument("--author", metavar="A", help="who says so (this system's user)")
+    add_json_option(parser)
+    add_format_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Remove and print."""
+    from ookg.errors import InputError
+    from ookg.graph.triples import read_triples
+    from ookg.model.living import LivingModel
+    from ookg.system.display import counted
+
+    if (arguments.triples is None) == (arguments.entity is None):
+        raise InputError("give either TRIPLES or --entity NAME to remove")
+    living = LivingModel(arguments.model)
+    triples = None if arguments.triples is None else read_triples(arguments.triples, triple_format(arguments))
+    removed = living.remove(triples, entity=arguments.entity, key=arguments.key, author=arguments.author)
+    if arguments.json:
+        print_json(asdict(removed))
+        return 0
+    missing = f"; {removed.not_there:,} were not there" if removed.not_there else ""
+    print(f"batch {removed.journal}: {counted(removed.removed, 'triple')} removed{missing}")
+    return 0

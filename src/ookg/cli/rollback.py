@@ -1,0 +1,29 @@
+"""Make an earlier version the model again; what the journal has after it applies again, as if it had just come."""
+
+from __future__ import annotations
+
+import argparse
+
+from ookg.cli.console import whole_number
+
+SUMMARY = "make an earlier version the model again"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    parser.add_argument(
+        "version", metavar="VERSION", nargs="?", type=whole_number, help="its number in `ookg history` (the one before)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Roll back and print."""
+    from ookg.storage.journal import Journal
+    from ookg.storage.versions import roll_back
+    from ookg.system.display import counted
+
+    version = roll_back(arguments.model, arguments.version)
+    pending = counted(Journal(arguments.model).last - version.journal, "batch", "batches")
+    print(f"version {version.number} is the model; {pending} came after it and are not in its vectors")
+    return 0

@@ -1,0 +1,55 @@
+"""How much is new since a model's version, what newcomers are worth as they are, and what an update would take."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ookg.cli.console import add_json_option, print_json
+
+if TYPE_CHECKING:
+    from ookg.model.living import Status
+
+SUMMARY = "how much is new, and what an update would take"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_json_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print."""
+    from ookg.model.living import LivingModel
+
+    status = LivingModel(arguments.model).status()
+    if arguments.json:
+        print_json(status.to_dict())
+        return 0
+    for line in status_in_words(status):
+        print(line)
+    return 0
+
+
+def status_in_words(status: Status) -> list[str]:
+    """A line for each thing to know."""
+    from ookg.system.display import counted
+
+    new = [counted(status.new_entities, "new entity", "new entities"), counted(status.new_relations, "new relation")]
+    since = f"since version {status.version}: {counted(status.batches, 'batch', 'batches')}"
+    share = f"{status.share:.1%} of the graph"
+    changed = f"{counted(status.added, 'triple')} added and {status.removed:,} removed ({share})"
+    lines = [f"{since}, {changed}, {' and '.join(new)}"]
+    if status.expected is not None:
+        hits = f"{status.expected.hits_at_10:.0%} of right answers among the first ten"
+        lines.append(f"new entities until an update: {hits}, MRR {status.expected.mrr:.3f} (expected)")
+    elif status.new_entities:
+        lines.append("new entities until an update: not calibrated (`ookg audit --retrain --save` does it)")
+    if status.update is None:
+        lines.append("an update: not possible, as it is not known how this model was trained")
+    else:
+        seconds, where = status.update.seconds, status.update.device
+        time = "" if seconds is None else f", about {seconds:.1f} s if steps take as long as before (on {where})"
+        lines.append(f"an update: {counted(status.update.steps, 'step')}{time}; its gain: not measured")
+    return lines

@@ -1,0 +1,440 @@
+"""A model directory that lives: its stored version, what was added and removed since, and what it answers with both."""
+
+from __future__ import annotations
+
+import getpass
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ookg.errors import InputError, unknown_name
+from ookg.evaluation.verdicts import Classification
+from ookg.extension.answers import Prediction, Reason
+from ookg.extension.extended import ExtendedModel
+from ookg.extension.questions import AnswerOptions, Question
+from ookg.graph.triples import TripleSource, as_triples
+from ookg.graph.vocabulary import Vocabulary
+from ookg.model.current import Current, known_to
+from ookg.model.model import Model
+from ookg.model.updating import Updated, growth_of, training_settings, update_model
+from ookg.newcomers.embedder import NeighborLimit
+from ookg.newcomers.reducer import Weights
+from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.trust import Trust
+from ookg.storage.checkpoint import load_checkpoint, read_description
+from ookg.storage.journal import Batch, Journal, Kind, Triple, Written
+from ookg.storage.versions import KEPT, Version, roll_back, versions
+from ookg.training.continuing import UpdateSettings
+
+MANY_BATCHES = 64  # so many at once are read as one difference
+
+
+@dataclass(frozen=True)
+class Added:
+    """What adding triples did.
+
+    added: how many were not there; known_before: how many were; journal: the number of the batch
+    new_entities, new_relations: how many the added ones have that the model did not
+    """
+
+    added: int
+    known_before: int
+    new_entities: int
+    new_relations: int
+    journal: int
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What removing triples did.
+
+    removed: how many were there; not_there: how many were not; journal: the number of the batch
+    """
+
+    removed: int
+    not_there: int
+    journal: int
+
+
+@dataclass(frozen=True)
+class History:
+    """Every batch that was added or removed, and the versions that are kept, each by number."""
+
+    batches: list[Batch]
+    versions: list[Version]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What newcomers are worth as they are, by the stored calibration: means over so many of them, each 0 to 1."""
+
+    entities: int
+    hits_at_10: float
+    mrr: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an update would take.
+
+    seconds: by what a step took before, on `device`; None if that is not known
+    """
+
+    steps: int
+    seconds: float | None
+    device: str | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """How much is new since the version, and what an update would mean.
+
+    journal: the last batch that the version has learned; batches: how many came after it
+    added, removed: triples, of which those that came and went again are none; share: of all triples that are there
+    expected: what newcomers are worth until then; None if it is not calibrated, or there are none
+    update: None for a model that cannot be updated; gain: None, as it is not measured before
+    """
+
+    version: int
+    journal: int
+    batches: int
+    added: int
+    removed: int
+    new_entities: int
+    new_relations: int
+    share: float
+    expected: Expected | None
+    update: Cost | None
+    gain: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+class LivingModel:
+    """A model directory, opened: what is added to it stays with it. Made by `ookg.open`.
+
+    Any number of processes may open the same directory and add to it; `refresh` follows what the others wrote.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        device: str = "cpu",
+        *,
+        weights: Weights | None = None,
+        limit: NeighborLimit | None = None,
+        refine: bool | RefineSettings = False,
+    ) -> None:
+        self.directory, self._device = Path(directory), device
+        self.journal = Journal(directory)
+        self._weights, self._limit, self._refine = weights, limit, refine
+        self._writing = threading.RLock()
+        self._open()
+
+    def _open(self) -> None:
+        self._description = read_description(self.directory)  # one that is replaced now is seen by `refresh`
+        self.model = Model(load_checkpoint(self.directory, self._device))
+        self._extended: ExtendedModel | None = None
+        self._position = self.model.checkpoint.journal
+
+    # What is there.
+
+    @property
+    def extended(self) -> ExtendedModel:
+        """The version and what the journal has after it, as one; made when it is first asked for."""
+        with self._writing:
+            if self._extended is None:
+                current = self._current()
+                extended = self.model.extend((), weights=self._weights, limit=self._limit, refine=self._refine)
+                if len(current.removed):
+                    extended.remove(_labelled(self.model, current))
+                extended.add(current.difference.added)
+                self._extended, self._position = extended, current.position
+            return self._extended
+
+    def _current(self) -> Current:
+        return Current.of(self.model.checkpoint, self.journal)
+
+    def refresh(self) -> bool:
+        """Follow what was written since, by this process or another: batches, or a version. Whether there was any."""
+        with self._writing:
+            if read_description(self.directory) != self._description:
+                self._open()
+                return True
+            return self._follow(self.journal.last)
+
+    def _follow(self, last: int) -> bool:
+        """Apply the batches up to one to the extended model, in order. Whether there were any."""
+        if self._extended is None or last <= self._position:
+            return False
+        batches = [batch for batch in self.journal.batches(self._position) if batch.number <= last]
+        if len(batches) > MANY_BATCHES:  # read together when something is asked
+            self._extended = None
+            return True
+        for batch in batches:
+            triples = self.journal.triples_of(batch.number)
+            if triples and batch.kind == "add":
+                self._extended.add(triples)
+            elif triples:
+                self._extended.remove(triples)
+            self._position = batch.number
+        return True
+
+    def __repr__(self) -> str:
+        return f"<ookg.LivingModel {self.directory}, version {self.model.checkpoint.number} of {self.model!r}>"
+
+    # Coming and going.
+
+    def add(self, triples: TripleSource, *, key: str | None = None, author: str | None = None) -> Added:
+        """Add triples, for good: when this returns, they are on the disk. Those that are there already stay.
+
+        key: the same batch, sent again with the same key, counts once; author: who says so (this system's user)
+        """
+        rows = as_triples(triples)
+        if rows.truth is not None and not rows.truth.all():
+            raise InputError(f"{rows.source}: it holds triples labelled false; what is added must be true")
+        if not len(rows):
+            raise InputError(f"{rows.source}: no triples; give at least one")
+        with self._writing:
+            written = self._append("add", list(rows), key, author)
+            batch = written.batch
+            changed = self.journal.triples_of(batch.number)
+            entities = {label for head, _, tail in changed for label in (head, tail)}
+            relations = {relation for _, relation, _ in changed}
+            before = self.journal.difference(self.model.checkpoint.journal, batch.number - 1).added
+            entities -= {label for head, _, tail in before for label in (head, tail)}
+            relations -= {relation for _, relation, _ in before}
+            self.refresh()
+            return Added(
+                batch.changed,
+                batch.asked - batch.changed,
+                _unknown(self.model.entities, entities),
+                _unknown(self.model.relations, relations),
+                batch.number,
+            )
+
+    def remove(
+        self,
+        triples: TripleSource | None = None,
+        *,
+        entity: str | None = None,
+        key: str | None = None,
+        author: str | None = None,
+    ) -> Removed:
+        """Remove triples, or all triples of an entity, for good: added ones and those of training.
+
+        What was added leaves no trace. A triple of training is no known answer and no evidence any more; known vectors
+        stay as they are until the next update.
+        """
+        if (triples is None) == (entity is None):
+            raise InputError("give either triples or an entity to remove")
+        with self._writing:
+            self.refresh()
+            rows = self._triples_of(entity) if entity is not None else list(as_triples(triples or ()))
+            if not rows:
+                raise InputError("no triples; give at least one")
+            if key is None and not self._is_there(rows).any():
+                some = " ".join(rows[0])
+                raise InputError(f"none of the triples is there, such as {some!r}; nothing is removed")
+            batch = self._append("remove", rows, key, author).batch
+            self.refresh()
+            return Removed(batch.changed, batch.asked - batch.changed, batch.number)
+
+    def _append(self, kind: Kind, rows: list[Triple], key: str | None, author: str | None) -> Written:
+        version = self.model
+        return self.journal.append(
+            kind,
+            rows,
+            lambda some: known_to(version, some).tolist(),
+            after=version.checkpoint.journal,
+            key=key,
+            author=_user() if author is None else author,
+        )
+
+    def _is_there(self, rows: Sequence[Triple]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        difference = self._current().difference
+        added, removed = set(difference.added), set(difference.removed)
+        known = known_to(self.model, rows)
+        return np.array(
+            [row in added or (bool(is_known) and row not in removed) for row, is_known in zip(rows, known, strict=True)]
+        )
+
+    def _triples_of(self, entity: str) -> list[Triple]:
+        """The triples of an entity: known ones that are not removed, and added ones."""
+        difference, number = self._current().difference, self.model.entities.find(entity)
+        added = [triple for triple in difference.added if entity in (triple[0], triple[2])]
+        known: list[Triple] = []
+        if number is not None:
+            index, relations, removed = self.model.index, self.model.relations, set(difference.removed)
+            rows = index.rows(number)
+            others = self.model.entities.select(index.others(rows).astype(np.int64))
+            for link, other in zip(index.links(rows).tolist(), others, strict=True):
+                relation = relations.label(link % index.num_relations)
+                known.append((entity, relation, other) if link < index.num_relations else (other, relation, entity))
+            known = [triple for triple in dict.fromkeys(known) if triple not in removed]
+        if not added and not known:
+            if number is not None:
+                raise InputError(f"entity {entity!r} has no triples (any more); nothing is removed")
+            names = [
+                *self.model.entities.labels.to_pylist(),
+                *{end for row in difference.added for end in (row[0], row[2])},
+            ]
+            raise unknown_name("entity", entity, names, "it is in no triple of training and in none that was added")
+        return [*known, *added]
+
+    def history(self) -> History:
+        """What was added and removed, and the versions."""
+        return History(self.journal.batches(), versions(self.directory))
+
+    def update(
+        self,
+        settings: UpdateSettings | None = None,
+        *,
+        keep: int = KEPT,
+        device: str | None = None,
+        progress: bool = False,
+    ) -> Updated:
+        """Let the vectors learn what came and went; the result is the next version, and this model from then on.
+
+        keep: how many earlier versions stay; device: by default where this model is
+        """
+        device = device or self.model.embedding.device.type
+        updated = update_model(self.directory, settings, keep=keep, device=device, progress=progress)
+        self.refresh()
+        return updated
+
+    def rollback(self, number: int | None = None) -> Version:
+        """Make an earlier version the model again, by default the one before; what came after it applies again."""
+        version = roll_back(self.directory, number)
+        self.refresh()
+        return version
+
+    def status(self) -> Status:
+        """How much is new, and what an update would mean."""
+        with self._writing:
+            self.refresh()
+            return status_of(self._current())
+
+    # Asking: as the extended model does.
+
+    @property
+    def entities(self) -> Vocabulary:
+        """The labels of known and new entities, by id."""
+        return self.extended.entities
+
+    @property
+    def relations(self) -> Vocabulary:
+        """The labels of trained and new relations, by id."""
+        return self.extended.relations
+
+    @property
+    def new_entities(self) -> list[str]:
+        """The labels of the entities that are new since the version."""
+        return self.extended.new_entities
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the added triples makes no vector, in words."""
+        return self.extended.notes
+
+    def vector(self, entity: str, query_relation: str | None = None) -> Tensor:
+        """The vector of a known or new entity."""
+        return self.extended.vector(entity, query_relation)
+
+    @property
+    def vectors(self) -> dict[str, Tensor]:
+        """The vectors of all new entities that have one, by label."""
+        return self.extended.vectors
+
+    def trust(self, entity: str, *, combine: bool = False) -> Trust | None:
+        """How far to trust a new entity's vector; None for a known one."""
+        return self.extended.trust(entity, combine=combine)
+
+    def explain(self, entity: str, relation: str) -> list[Reason]:
+        """The triples that made a new entity's vector, heaviest first."""
+        return self.extended.explain(entity, relation)
+
+    def predict(
+        self, *, relation: str, head: str | None = None, tail: str | None = None, options: AnswerOptions | None = None
+    ) -> Prediction:
+        """The best tails for (head, relation), or heads for (relation, tail)."""
+        return self.extended.predict(relation=relation, head=head, tail=tail, options=options)
+
+    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> list[Prediction]:
+        """The answers to many questions, all from one state."""
+        return self.extended.predict_all(questions, options)
+
+    def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
+        """True or false for each claim, by thresholds found on labelled `valid` triples."""
+        return self.extended.classify(claims, valid=valid)
+
+
+def status_of(current: Current) -> Status:
+    """How much is new in a model directory, and what an update would mean."""
+    version, difference = current.version, current.difference
+    checkpoint, labels = version.checkpoint, current.given()
+    changed, known = len(difference.added) + len(difference.removed), len(checkpoint.triples)
+    return Status(
+        checkpoint.number,
+        checkpoint.journal,
+        current.position - checkpoint.journal,
+        len(difference.added),
+        len(difference.removed),
+        _unknown(version.entities, labels.entities.labels.to_pylist()),
+        _unknown(version.relations, labels.relations.labels.to_pylist()),
+        changed / max(1, changed + known),
+        _expected(current),
+        _cost(current),
+    )
+
+
+def _user() -> str:
+    """Who is at work here, as far as the system says."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a process without a user of its own
+        return ""
+
+
+def _unknown(vocabulary: Vocabulary, labels: Iterable[str]) -> int:
+    return int((vocabulary.ids(list(labels)) < 0).sum())
+
+
+def _labelled(model: Model, current: Current) -> list[Triple]:
+    """The removed training triples as labels."""
+    heads, tails = (model.entities.select(current.removed[:, end]) for end in (0, 2))
+    return list(zip(heads, model.relations.select(current.removed[:, 1]), tails, strict=True))
+
+
+def _expected(current: Current) -> Expected | None:
+    """What the stored calibration says of the newcomers; None where there is none."""
+    model = current.model
+    if "closed form" not in model.choice.calibration or not current.difference.added:
+        return None
+    trust = model.embed(current.given()).trust
+    hits, mrr = (column[np.isfinite(column)] for column in (trust.expected_hits_at_10, trust.expected_mrr))
+    return Expected(len(mrr), float(hits.mean()), float(mrr.mean())) if len(mrr) else None
+
+
+def _cost(current: Current) -> Cost | None:
+    """What an update would take, by how long steps took before; None for a model that cannot be updated."""
+    checkpoint = current.version.checkpoint
+    try:
+        settings = training_settings(checkpoint)
+    except InputError:
+        return None
+    steps = UpdateSettings().steps_for(growth_of(current), settings)
+    provenance = checkpoint.provenance
+    earlier = [(provenance.get("update") or {}, "steps"), (provenance, "step")]
+    for values, name in earlier:
+        done, seconds = values.get(name), values.get("seconds")
+        if isinstance(done, int) and isinstance(seconds, int | float) and done > 0:
+            return Cost(steps, round(steps * seconds / done, 3), values.get("processor"))
+    return Cost(steps, None, None)

@@ -1,0 +1,185 @@
+"""Updating a model: its vectors learn what was added and removed, and the result is the next version."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ookg.errors import InputError
+from ookg.graph.known import KnownGraph
+from ookg.model.current import Current, encoded
+from ookg.model.model import Model
+from ookg.simulation.choice import NewcomerChoice
+from ookg.storage.checkpoint import Checkpoint, held_model, load_checkpoint, read_description, update_states
+from ookg.storage.journal import Journal
+from ookg.storage.versions import KEPT, write_version
+from ookg.system.machine import processor
+from ookg.system.progress import Progress
+from ookg.training.continuing import Continued, Growth, Moved, UpdateSettings, continue_training
+from ookg.training.loop import choose_device
+from ookg.training.settings import TrainingSettings
+from ookg.version import __version__
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What an update did.
+
+    version: the number of the model now; journal: the last batch that it has learned; pending: how many came meanwhile
+    steps, seconds: of the training; moved: how far known vectors went
+    added, removed: triples learned and unlearned; new_entities, new_relations: that have got vectors of their own
+    gained: None, as nothing is held out to measure it on
+    """
+
+    version: int
+    journal: int
+    pending: int
+    mode: str
+    steps: int
+    seconds: float
+    moved: Moved
+    added: int = 0
+    removed: int = 0
+    new_entities: int = 0
+    new_relations: int = 0
+    gained: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+def update_model(
+    directory: str | Path,
+    settings: UpdateSettings | None = None,
+    *,
+    keep: int = KEPT,
+    device: str = "auto",
+    progress: bool = False,
+) -> Updated:
+    """Learn what the journal holds, and make the result the next version; what comes meanwhile stays for the next one.
+
+    keep: how many earlier versions stay. Ctrl-C keeps the state of the training: the same call goes on from there.
+    """
+    directory, settings = Path(directory), settings or UpdateSettings()
+    if keep < 0:
+        raise InputError(f"keep {keep} versions; give 0 or more")
+    read_description(directory)  # no lock is left where there is no model
+    with held_model(directory):
+        journal = Journal(directory)
+        checkpoint = load_checkpoint(directory, str(choose_device(device)))
+        # An update that was interrupted goes on to where it was going.
+        until = next((number for number in update_states(directory) if number > checkpoint.journal), journal.last)
+        current = Current.of(checkpoint, journal, until)
+        trained = training_settings(checkpoint)
+        if not current.is_changed and settings.steps is None and settings.seconds is None:
+            return _nothing_new(current, journal, settings)
+        plan = growth_of(current)
+        state = directory / f"update-to-{until}.safetensors"
+        bar = Progress("updating", settings.steps_for(plan, trained)) if progress else nullcontext()
+        with bar as report:
+            continued = continue_training(checkpoint.embedding, plan, trained, settings, report, state)
+        choice, notes = _kept_choice(Model(checkpoint).choice)
+        updated = Updated(
+            checkpoint.number,
+            until,
+            0,
+            settings.mode,
+            continued.steps,
+            round(continued.seconds, 3),
+            continued.moved,
+            len(plan.added),
+            len(current.removed),
+            plan.num_entities - len(checkpoint.entities),
+            plan.num_relations - len(checkpoint.relations),
+            notes=[*notes, *([continued.note] if continued.note else [])],
+        )
+        stored = write_version(_next(current, plan, continued, updated, choice), directory, keep)
+        state.unlink(missing_ok=True)
+        return replace(updated, version=stored.number, pending=journal.last - until)
+
+
+def training_settings(checkpoint: Checkpoint) -> TrainingSettings:
+    """What a model was trained with; one that came from elsewhere is refused."""
+    if checkpoint.graph is None or not {"model", "dim", "steps"} <= set(checkpoint.settings):
+        problem = "this model was imported, and how it was trained is not known"
+        raise InputError(f"{problem}; train it here with `ookg train` to update it")
+    return TrainingSettings.from_dict(checkpoint.settings)
+
+
+def growth_of(current: Current) -> Growth:
+    """What has become of the graph since the version, on ids: those of the version stay, new ones follow."""
+    checkpoint = current.version.checkpoint
+    labels = current.given()
+    entities = checkpoint.entities.extended(labels.entities.labels)
+    relations = checkpoint.relations.extended(labels.relations.labels)
+    added = encoded(current.difference.added, entities, relations)
+    return Growth(current.model.checkpoint.triples, added, len(entities), len(relations), len(current.removed))
+
+
+def _nothing_new(current: Current, journal: Journal, settings: UpdateSettings) -> Updated:
+    checkpoint = current.version.checkpoint
+    notes = ["nothing was added or removed since this version; --steps or --seconds trains on all the same"]
+    pending = journal.last - current.position
+    return Updated(checkpoint.number, checkpoint.journal, pending, settings.mode, 0, 0.0, Moved(0.0, 0.0), notes=notes)
+
+
+def _next(
+    current: Current, growth: Growth, continued: Continued, updated: Updated, choice: NewcomerChoice | None
+) -> Checkpoint:
+    """The checkpoint of the next version."""
+    before, labels = current.version.checkpoint, current.given()
+    entities = before.entities.extended(labels.entities.labels)
+    relations = before.relations.extended(labels.relations.labels)
+    triples = np.concatenate([growth.known, growth.added])
+    device = before.embedding.device
+    provenance = before.provenance | {
+        "update": {
+            "ookg": __version__,
+            "torch": torch.__version__,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "from_version": before.number,
+            "from_journal": before.journal,
+            "device": device.type,
+            "processor": processor(device),
+        }
+        | {
+            name: value
+            for name, value in updated.to_dict().items()
+            if name not in ("version", "notes", "pending", "gained")
+        }
+    }
+    vectors = continued.embedding
+    return replace(
+        before,
+        embedding=replace(vectors, entities=vectors.entities.cpu(), relations=vectors.relations.cpu()),
+        entities=entities,
+        relations=relations,
+        graph=KnownGraph(triples, len(entities), len(relations)),
+        provenance=provenance,
+        newcomers=None if choice is None else choice.to_dict(),
+        journal=updated.journal,
+        lock=None,
+    )
+
+
+def _kept_choice(choice: NewcomerChoice) -> tuple[NewcomerChoice | None, list[str]]:
+    """What still holds of the settings for new entities, with other vectors; and in words what does not."""
+    if choice == NewcomerChoice():
+        return None, []
+    gone = [name for name, there in (("calibration", choice.calibration), ("judge", choice.judge)) if there]
+    notes = []
+    if gone:
+        what = "what to expect of new entities" if gone[0] == "calibration" else "the judge"
+        what += " and the judge" if len(gone) == 2 else ""
+        notes = [f"{what} belonged to the old vectors; store it anew with `ookg audit --retrain --save`"]
+        if "judge" in gone:
+            notes[0] += " or `ookg classify --judge --save`"
+    return replace(choice, calibration={}, judge=None), notes
