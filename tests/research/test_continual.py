@@ -21,9 +21,10 @@ from ookg.datasets.packed import pack
 from ookg.datasets.splitting import SplitSettings, split
 from ookg.errors import InputError
 from ookg.research.reproduction import Places, Selection, pretraining, reproduce
+from ookg.research.reproduction.figures import draw_growth
 from ookg.research.reproduction.methods import METHODS, Context, continual
 from ookg.research.reproduction.plan import jobs_of
-from ookg.research.reproduction.runner import cells, grids
+from ookg.research.reproduction.runner import cells, grids, make_missing
 
 SMALL = {"dim": 4, "steps": 12, "batch": 16, "negatives": 2, "margin": 4.0, "lr": 0.05}
 WAYS = ("Retrained", "Updated", "Frozen", "New only", "Fine-tuned")
@@ -207,3 +208,14 @@ def test_the_command_prints_cells(places: Places, capsys: pytest.CaptureFixture[
     found = json.loads(capsys.readouterr().out)
     methods = {cell["method"] for cell in found if cell["table"] == "continual" and cell["dataset"] == "RELATION"}
     assert {f"{way} {model}" for way in WAYS for model in ("TransE", "RotatE")} < methods
+
+
+def test_the_figure_is_drawn_of_what_is_stored(places: Places, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert draw_growth(places.results, tmp_path) == []
+    make_missing(Selection.of(["continual"], ["ENTITY"], ["Updated TransE"], 1), places, "cpu")
+    drawn = draw_growth(places.results, tmp_path)
+    assert [path.name for path in drawn] == ["growth.svg", "growth.png"]
+    first = [path.read_bytes() for path in drawn]
+    assert [path.read_bytes() for path in draw_growth(places.results, tmp_path)] == first
+    assert b"Updated, TransE" in first[0] or len(first[0]) > 5_000

@@ -53,7 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="only say what there is to do, and how long it takes")
     parser.add_argument("--from-results", action="store_true", help="only read the results folder, run nothing")
     parser.add_argument("--markdown", metavar="FILE", help="also fill the marked places of a Markdown file with tables")
-    parser.add_argument("--figures", metavar="DIR", help="also draw the paper's figure there, as PNG and SVG")
+    parser.add_argument(
+        "--figures",
+        metavar="DIR",
+        help="also draw the paper's figure, and MRR under growth, there as PNG and SVG",
+    )
     add_json_option(parser)
 
 
@@ -107,11 +111,12 @@ def _fill(path: str, selection: Selection, places: Places) -> None:
 
 
 def _draw(folder: str, selection: Selection, places: Places) -> None:
-    from ookg.research.reproduction.figures import draw_ratio
+    from ookg.research.reproduction.figures import draw_growth, draw_ratio
     from ookg.research.reproduction.plan import Selection
     from ookg.research.reproduction.runner import cells
 
-    for path in draw_ratio(cells(Selection(("ratio",), seeds=selection.seeds), places.results), folder):
+    ratio = draw_ratio(cells(Selection(("ratio",), seeds=selection.seeds), places.results), folder)
+    for path in [*ratio, *draw_growth(places.results, folder)]:
         note(f"{path}: written")
 
 
