@@ -25,5 +25,5 @@ def run(arguments: argparse.Namespace) -> int:
 
     version = roll_back(arguments.model, arguments.version)
     pending = counted(Journal(arguments.model).last - version.journal, "batch", "batches")
-    print(f"version {version.number} is the model; {pending} came after it and are not in its vectors")
+    print(f"version {version.number} is the model; not in its vectors: {pending} that came after it")
     return 0
