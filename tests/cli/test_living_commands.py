@@ -68,7 +68,7 @@ def test_a_life(run: Run) -> None:
     assert [line.split()[:2] for line in lines[1:]] == [
         ["version", "1"], ["batch", "1"], ["batch", "2"], ["version", "2"],
     ]  # fmt: skip
-    assert "version 1 is the model; 2 batches" in run("rollback", "model")
+    assert "version 1 is the model; not in its vectors: 2 batches" in run("rollback", "model")
     assert run("status", "model", "--json")["batches"] == 2
     run("rollback", "model", "2")
     assert run("remove", "model", "--entity", "new", "--json")["removed"] == 3
@@ -107,6 +107,12 @@ def test_what_was_added_needs_no_given(run: Run, folder: Path) -> None:
     assert run("predict", "model", *question) == both
 
 
+def undated(audit: dict[str, Any]) -> dict[str, Any]:
+    """What an audit says, but for when it was made."""
+    del audit["choice"]["simulation"]
+    return audit
+
+
 def test_evaluate_and_audit_know_what_was_added_and_removed(run: Run, folder: Path) -> None:
     (folder / "data").mkdir()
     write("data/train.txt", GRAPH)
@@ -115,22 +121,21 @@ def test_evaluate_and_audit_know_what_was_added_and_removed(run: Run, folder: Pa
     write("data/test.txt", [("new", "up", "4,4"), ("new", "right", "3,3")])
     evaluate = ("evaluate", "model", "--dataset", "data", "--json", "--device", "cpu")
     before, audit = run(*evaluate), ("audit", "model", "--sample", "20", "--no-refine", "--json")
-    audited = run(*audit)
-    write("facts.tsv", [("new", "up", "1,1"), ("new", "up", "2,1"), ("0,0", "up", "5,5"), ("1,1", "up", "5,4")])
+    audited = undated(run(*audit))
     facts = [(f"{x},{y}", "right", f"{y},{x}") for x in range(6) for y in range(6) if x != y]
     write("facts.tsv", [("new", "up", "1,1"), ("new", "up", "2,1"), *facts])
     run("add", "model", "facts.tsv")
     assert run(*evaluate)["mean_rank"] != before["mean_rank"]
-    later = run(*audit)
+    later = undated(run(*audit))
     assert later.pop("status")["new_entities"] == 1
     assert later != audited
     assert "- since version 1: 1 batch" in run(*audit[:-1])
     run("remove", "model", "facts.tsv")
     assert run(*evaluate) == before
-    assert run(*audit) == audited
+    assert undated(run(*audit)) == audited
     write("known.tsv", [*GRAPH[:20]])
     run("remove", "model", "known.tsv")
-    assert run(*audit) != audited
+    assert undated(run(*audit)) != audited
 
 
 def test_bad_input_is_a_line_and_loses_nothing(run: Run, folder: Path) -> None:
