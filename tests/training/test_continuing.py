@@ -374,7 +374,18 @@ def test_time_stops_an_update_after_its_rate_has_dropped(
         rates.append(self.schedule.rate(self.step_number))
         return take(self)
 
+    class Clock:
+        """Goes on by a millisecond each time it is asked, however busy the machine is."""
+
+        now = 0.0
+
+        def monotonic(self) -> float:
+            self.now += 0.001
+            return self.now
+
     monkeypatch.setattr(Trainer, "step", step)
+    for module in ("loop", "continuing"):
+        monkeypatch.setattr(f"ookg.training.{module}.time", Clock())
     update = UpdateSettings(steps=10_000_000, seconds=0.5, lr_factor=2.0, placing=0.0)
     found = continue_training(embedding, growth(), settings, update)
     assert 0 < found.steps < 10_000_000
