@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ookg.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ookg.datasets.folder import load_dataset as load_dataset
     from ookg.datasets.growing import load_growing as load_growing
     from ookg.errors import OokgError as OokgError
@@ -74,7 +76,7 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__", "load"]  # noqa: PLE0604 (all of them are strings)
 
 
-def load(directory: str, device: str = "cpu") -> "Model":
+def load(directory: "str | Path", device: str = "cpu") -> "Model":
     """Read a model directory."""
     from ookg.model.model import Model
 

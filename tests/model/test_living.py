@@ -373,3 +373,15 @@ def test_what_is_given_on_top_counts_once(directory: Path) -> None:
     living.add([("e0", "r0", "e0"), ("e1", "r0", "e1"), ("e2", "r0", "e2")])
     assert len(Current.load(directory).model_with_facts.checkpoint.triples) > len(facts)
     assert np.array_equal(current.removed[0], current.version.checkpoint.triples[0])
+
+
+def test_counts_of_what_is_new_are_the_same_before_and_after_a_question(directory: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(directory, tmp_path / "other"))
+    asked, unasked = ookg.open(directory), ookg.open(other)
+    asked.predict(head="e1", relation="r0")  # from now on it has an extended model to look at
+    for row in [*NEW, NEW[0], ("e1", "r9", "e2"), ("e2", "r9", "n1")]:
+        assert asked.add([row]) == unasked.add([row])
+    asked.remove([NEW[4]])
+    unasked.remove([NEW[4]])
+    again = [("n1", "r7", "n5"), ("e4", "r7", "e5")]
+    assert asked.add(again) == unasked.add(again) == Added(2, 0, 1, 0, 10)

@@ -71,6 +71,16 @@ class ExtendedModel:
         state = self._state
         return state.entities.select(state.new_entities)
 
+    def has_entity(self, label: str) -> bool:
+        """Whether an entity is known, or a given triple has it."""
+        number = self._state.entities.find(label)
+        return number is not None and self._state.has_entity(number)
+
+    def has_relation(self, label: str) -> bool:
+        """Whether a relation is trained, or a given triple has it."""
+        number = self._state.relations.find(label)
+        return number is not None and self._state.has_relation(number)
+
     @property
     def notes(self) -> list[str]:
         """What the given triples have that makes no vector, and the relations that they give one, in words."""

@@ -208,17 +208,17 @@ class LivingModel:
             changed = self.journal.triples_of(batch.number)
             entities = {label for head, _, tail in changed for label in (head, tail)}
             relations = {relation for _, relation, _ in changed}
-            before = self.journal.difference(self.model.checkpoint.journal, batch.number - 1).added
-            entities -= {label for head, _, tail in before for label in (head, tail)}
-            relations -= {relation for _, relation, _ in before}
+            if self._extended is not None and self._position == batch.number - 1:
+                # It stands where the batch came in: nothing of the journal needs to be read again.
+                entities = {label for label in entities if not self._extended.has_entity(label)}
+                relations = {label for label in relations if not self._extended.has_relation(label)}
+            else:
+                before = self.journal.difference(self.model.checkpoint.journal, batch.number - 1).added
+                entities -= {label for head, _, tail in before for label in (head, tail)}
+                relations -= {relation for _, relation, _ in before}
+            new = _unknown(self.model.entities, entities), _unknown(self.model.relations, relations)
             self.refresh()
-            return Added(
-                batch.changed,
-                batch.asked - batch.changed,
-                _unknown(self.model.entities, entities),
-                _unknown(self.model.relations, relations),
-                batch.number,
-            )
+            return Added(batch.changed, batch.asked - batch.changed, *new, batch.number)
 
     def remove(
         self,
