@@ -83,7 +83,7 @@ def load(directory: "str | Path", device: str = "cpu") -> "Model":
     return Model.load(directory, device)
 
 
-def open(directory: str, device: str = "cpu", **options: Any) -> "LivingModel":
+def open(directory: "str | Path", device: str = "cpu", **options: Any) -> "LivingModel":
     """Open a model directory, to ask it, add to it, remove from it and update it; options as for `Model.extend`."""
     from ookg.model.living import LivingModel
 
