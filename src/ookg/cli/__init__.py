@@ -106,7 +106,7 @@ def _give_up_output() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells a wrong use in one line."""
+    """Reports wrong use in one line."""
 
     def error(self, message: str) -> NoReturn:
         """One line, exit code 2."""

@@ -74,36 +74,36 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model)
-    found = model.audit(settings)
+    audit = model.audit(settings)
     if arguments.figure is not None:
-        for file in draw_audit(found, arguments.figure):
+        for file in draw_audit(audit, arguments.figure):
             note(f"{file}: written")
     if arguments.save:
-        model.with_choice(found.choice).save_choice(arguments.model)
+        model.with_choice(audit.choice).save_choice(arguments.model)
         note(f"{arguments.model}: what to expect of a new entity is stored")
-    print_notes(found.notes)
+    print_notes(audit.notes)
     # What waits for an update, where anything does.
     status = status_of(current) if current.is_changed else None
     if arguments.json:
-        print_json(found.to_dict() | ({} if status is None else {"status": status.to_dict()}))
+        print_json(audit.to_dict() | ({} if status is None else {"status": status.to_dict()}))
         return 0
-    _print(found, shortener(arguments))
+    _print(audit, shortener(arguments))
     for line in [] if status is None else status_in_words(status):
         print(f"- {line}")
     return 0
 
 
-def _print(found: Audit, shown: Callable[[str], str]) -> None:
-    print_table(*_table(found, "triples", [*found.by_triples, found.overall]), "By number of given triples")
-    for title, groups in zip(("most", "least"), found.relations(), strict=True):
+def _print(audit: Audit, shown: Callable[[str], str]) -> None:
+    print_table(*_table(audit, "triples", [*audit.by_triples, audit.overall]), "By number of given triples")
+    for title, groups in zip(("most", "least"), audit.relations(), strict=True):
         if groups:
-            columns, rows = _table(found, "relation", groups)
+            columns, rows = _table(audit, "relation", groups)
             rows = [(shown(str(row[0])), *row[1:]) for row in rows]
             print_table(columns, rows, f"\nRelations in which newcomers lose {title}")
     print()
-    for line in found.advice:
+    for line in audit.advice:
         print(f"- {line}")
-    for name, calibration in found.calibration.items():
+    for name, calibration in audit.calibration.items():
         hits, mrr = calibration.hits_at_10, calibration.mrr
         print(
             f"- What to expect of a new entity, {name}: off by {hits.error:.3f} in Hits@10 (as a share) and by "
@@ -111,8 +111,8 @@ def _print(found: Audit, shown: Callable[[str], str]) -> None:
         )
 
 
-def _table(found: Audit, kind: str, groups: Sequence[QuestionGroup]) -> tuple[list[str], list[tuple[Any, ...]]]:
-    methods = list(found.overall.figures)
+def _table(audit: Audit, kind: str, groups: Sequence[QuestionGroup]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    methods = list(audit.overall.figures)
     columns = [kind, "entities", "questions"]
     columns += [f"{name} {measure}" for name in methods for measure in ("MRR", "Hits@10")]
     rows = []

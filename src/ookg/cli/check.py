@@ -25,18 +25,18 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.simulation.choice import check_stored_choice
     from ookg.storage.checkpoint import check_model
 
-    found = check_model(arguments.model)
+    checks = check_model(arguments.model)
     check_stored_choice(arguments.model)
-    damaged = [file.name for file in found if file.problem is not None]
+    damaged = [file.name for file in checks if file.problem is not None]
     if arguments.json:
-        print_json({"ok": not damaged, "files": [asdict(file) for file in found]})
+        print_json({"ok": not damaged, "files": [asdict(file) for file in checks]})
     else:
         fine = {True: "ok", False: "of the right size; no digest is stored"}
         print_table(
             ("file", "bytes", "state"),
-            [(file.name, file.bytes, file.problem or fine[file.is_digested]) for file in found],
+            [(file.name, file.bytes, file.problem or fine[file.is_digested]) for file in checks],
         )
-    if not all(file.is_digested for file in found):
+    if not all(file.is_digested for file in checks):
         note("note: this model was written without digests; from now on `ookg train` and `ookg import` store them")
     if damaged:
         note(f"ookg: {arguments.model}: {len(damaged)} damaged; restore what is named above, or train again")

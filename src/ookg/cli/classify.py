@@ -85,33 +85,33 @@ def run(arguments: argparse.Namespace) -> int:
             refuse_damage(arguments.model)
         is_stored = model.choice.judge is not None and arguments.judge_steps is None and not arguments.save
         judge = True if is_stored else JudgeSettings(steps=arguments.judge_steps, progress=True)
-        found = model.classify(claims, valid=valid, given=given, judge=judge)
-        if arguments.save and found.judge is None:
+        judged = model.classify(claims, valid=valid, given=given, judge=judge)
+        if arguments.save and judged.judge is None:
             note("no claim about a new entity, so there is no judge to store")
         elif arguments.save:
-            model.with_judge(found.judge).save_choice(arguments.model)
+            model.with_judge(judged.judge).save_choice(arguments.model)
             note(f"{arguments.model}: the judge is stored")
     else:
         if arguments.judge_steps is not None:
             raise InputError("--judge-steps without --judge; give both")
         if arguments.save:
             raise InputError("--save stores the judge, and there is none without --judge; give both")
-        found = model.classify(claims, valid=valid, given=given, weights=weights, limit=limit, refine=refine or False)
-    print_notes(found.notes)
+        judged = model.classify(claims, valid=valid, given=given, weights=weights, limit=limit, refine=refine or False)
+    print_notes(judged.notes)
     if arguments.json:
-        trust = {entity: value.to_dict() for entity, value in found.trust.items()}
-        print_json({"claims": [vars(claim) for claim in found.claims], "accuracy": found.accuracy, "trust": trust})
+        trust = {entity: value.to_dict() for entity, value in judged.trust.items()}
+        print_json({"claims": [vars(claim) for claim in judged.claims], "accuracy": judged.accuracy, "trust": trust})
         return 0
     short = shortener(arguments)
     words = {True: "true", False: "false", None: "unknown"}
     rows = [
-        (words[c.verdict], short(c.head), short(c.relation), short(c.tail), c.score, c.threshold) for c in found.claims
+        (words[c.verdict], short(c.head), short(c.relation), short(c.tail), c.score, c.threshold) for c in judged.claims
     ]
     print_table(("verdict", "head", "relation", "tail", "score", "threshold"), rows)
-    for entity, value in list(found.trust.items())[:MOST_TRUSTS]:
+    for entity, value in list(judged.trust.items())[:MOST_TRUSTS]:
         print(f"{short(entity)} is new: {trust_in_words(value)}")
-    if len(found.trust) > MOST_TRUSTS:
-        print(f"... and {len(found.trust) - MOST_TRUSTS:,} more new entities; --json lists them all")
-    if found.accuracy is not None:
-        print(f"\naccuracy: {found.accuracy:.1f}% of {len(found.claims):,} claims")
+    if len(judged.trust) > MOST_TRUSTS:
+        print(f"... and {len(judged.trust) - MOST_TRUSTS:,} more new entities; --json lists them all")
+    if judged.accuracy is not None:
+        print(f"\naccuracy: {judged.accuracy:.1f}% of {len(judged.claims):,} claims")
     return 0

@@ -107,7 +107,7 @@ def triple_format(arguments: argparse.Namespace) -> TripleFormat:
 
 
 def _predicates(text: str) -> tuple[str, ...]:
-    """The relations that a list names, or a file with one a line; `<iri>` is the same as `iri`."""
+    """The relations that a list names, or a file with one per line; `<iri>` is the same as `iri`."""
     from ookg.errors import FileError
 
     if Path(text).is_file():

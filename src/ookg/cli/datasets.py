@@ -165,7 +165,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A bar a file on a terminal, otherwise a line a file."""
+    """A bar per file on a terminal, otherwise a line per file."""
     started: dict[str, int] = {}
     if not sys.stderr.isatty():
 

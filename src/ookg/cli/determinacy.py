@@ -85,12 +85,12 @@ def _trained_cases(arguments: argparse.Namespace) -> list[Case]:
                 "relation", arguments.relation, known, "only relations of the training triples are known"
             )
         relations, first = relations[relations == number], first[relations == number]
-    embedding, found = model.checkpoint.embedding, []
+    embedding, cases = model.checkpoint.embedding, []
     for relation, place in zip(relations[: arguments.top].tolist(), first.tolist(), strict=False):
         tail = embedding.entities[int(model.checkpoint.triples[place, 2])]
         result = determinacy(embedding.geometry, embedding.relations[relation], tail)
-        found.append(Case(type(embedding.geometry).__name__, model.relations.label(relation), result))
-    return found
+        cases.append(Case(type(embedding.geometry).__name__, model.relations.label(relation), result))
+    return cases
 
 
 def _print(cases: list[Case]) -> None:

@@ -54,18 +54,18 @@ def run(arguments: argparse.Namespace) -> int:
         storage.prepare()
     names = ("entities", "relations", "vocabulary", "model", "norm", "gamma", "normalised")
     options = ImportOptions(**{name: getattr(arguments, name) for name in names})
-    found = read_foreign(arguments.format, arguments.source, options)
+    foreign = read_foreign(arguments.format, arguments.source, options)
     triples = None
     if arguments.triples is not None:
-        triples = found.read_triples(arguments.triples, triple_format(arguments))
-    model = found.to_model(triples, str(arguments.source))
+        triples = foreign.read_triples(arguments.triples, triple_format(arguments))
+    model = foreign.to_model(triples, str(arguments.source))
     with storage.held():
         write_checkpoint(model.checkpoint, arguments.out)
         refuse_damage(arguments.out)
 
-    note(f"{found.tool}: {found.convention}")
+    note(f"{foreign.tool}: {foreign.convention}")
     note(f"{len(model.entities):,} entities, {len(model.relations):,} relations; scores agree with the tool's formula")
-    print_notes(found.notes)
+    print_notes(foreign.notes)
     if model.checkpoint.statistics is None:
         note("note: no training triples: uniform weights work; for degree and correlation weights give --triples")
     else:
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{len(model.checkpoint.triples):,} training triples counted"
             + f", {unused:,} with unknown labels not" * (unused > 0)
         )
-        share = found.separation(model.checkpoint.triples)
+        share = foreign.separation(model.checkpoint.triples)
         note(f"{share:.0%} of them score above the same triple with a random tail")
         if share < POOR:
             note("note: that is hardly better than chance; check the labels' order, --norm and --gamma")

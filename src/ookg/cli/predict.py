@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     current = load_current(arguments)
     model = current.model
-    found = model.predict(
+    prediction = model.predict(
         current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None),
         relation=arguments.relation,
         head=arguments.head,
@@ -79,15 +79,15 @@ def run(arguments: argparse.Namespace) -> int:
         known_answers=arguments.known_answers,
         new_answers=arguments.candidates == "all",
     )
-    print_notes(found.notes)
+    print_notes(prediction.notes)
     if arguments.json:
         answers = [
             {"entity": a.entity, "score": a.score, "rank": a.rank, "known": a.is_known, "new": a.is_new}
             | {"link": None if a.link is None else vars(a.link)}
-            for a in found.answers
+            for a in prediction.answers
         ]
-        trust = None if found.trust is None else found.trust.to_dict()
-        explanation = [vars(reason) for reason in found.explanation]
+        trust = None if prediction.trust is None else prediction.trust.to_dict()
+        explanation = [vars(reason) for reason in prediction.explanation]
         print_json({"answers": answers, "explanation": explanation, "trust": trust})
         return 0
     short = shortener(arguments)
@@ -95,20 +95,20 @@ def run(arguments: argparse.Namespace) -> int:
     marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
     asked = short(arguments.head or arguments.tail)
     rows: list[tuple[object, ...]] = [
-        (a.rank, short(a.entity), a.score, marks[a.is_known, a.is_new]) for a in found.answers
+        (a.rank, short(a.entity), a.score, marks[a.is_known, a.is_new]) for a in prediction.answers
     ]
     columns: tuple[str, ...] = ("rank", "entity", "score", "")
-    if any(a.link is not None for a in found.answers):
+    if any(a.link is not None for a in prediction.answers):
         columns = (*columns, "a link that speaks for it")
-        rows = [(*row, _link_in_words(asked, a, short)) for row, a in zip(rows, found.answers, strict=True)]
+        rows = [(*row, _link_in_words(asked, a, short)) for row, a in zip(rows, prediction.answers, strict=True)]
     print_table(columns, rows, triple)
-    if found.trust is not None:
-        print(f"\n{short(arguments.head or arguments.tail)} is new: {trust_in_words(found.trust)}")
+    if prediction.trust is not None:
+        print(f"\n{short(arguments.head or arguments.tail)} is new: {trust_in_words(prediction.trust)}")
     if arguments.explain:
         entity = short(arguments.head or arguments.tail)
-        if found.explanation:
+        if prediction.explanation:
             reasons = []
-            for reason in found.explanation:
+            for reason in prediction.explanation:
                 neighbor, relation = short(reason.entity), short(reason.relation)
                 ends = (entity, relation, neighbor) if reason.direction == "out" else (neighbor, relation, entity)
                 reasons.append((f"{reason.weight:.1%}", *ends))

@@ -57,18 +57,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model)
-    found = model.tune(settings)
+    tuning = model.tune(settings)
     if arguments.save:
-        model.with_choice(found.choice).save_choice(arguments.model)
+        model.with_choice(tuning.choice).save_choice(arguments.model)
         note(f"{arguments.model}: the choice is stored")
-    print_notes(found.notes)
+    print_notes(tuning.notes)
     if arguments.json:
-        print_json(found.to_dict())
+        print_json(tuning.to_dict())
         return 0
-    choice = found.choice
+    choice = tuning.choice
     rows = [
         (name, figures.queries, figures.mrr, f"{figures.hits_at_10:.1f}", f"{figures.hits_at_1:.1f}")
-        for name, figures in found.report.items()
+        for name, figures in tuning.report.items()
     ]
     print_table(
         ("on the other half", "questions", "MRR", "Hits@10", "Hits@1"), rows, "What was chosen, where it was not chosen"

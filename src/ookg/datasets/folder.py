@@ -26,9 +26,9 @@ def load_dataset(name_or_folder: str | Path, data: str | Path | None = None) -> 
     """
     published = published_set(name_or_folder) if isinstance(name_or_folder, str) else None
     if published is not None:
-        found = find_dataset(published.name, data)
-        if found is not None:
-            return replace(_read_folder(found), name=published.name)
+        folder = find_dataset(published.name, data)
+        if folder is not None:
+            return replace(_read_folder(folder), name=published.name)
         if data is not None:
             remedy = f"give the folder that holds it, or run `ookg datasets fetch {published.name} --cache {data}`"
             raise InputError(f"data set {published.name} is not in {data}; {remedy}")
@@ -69,11 +69,11 @@ def _read_folder(folder: Path) -> Dataset:
 
 
 def _part_file(folder: Path, part: str) -> Path:
-    found = part_files(folder, part)
-    if not found:
+    files = part_files(folder, part)
+    if not files:
         endings = ".txt, .tsv or .csv (also with .gz or .zst) or .parquet"
         raise DatasetError(f"{folder}: no {part} file; give it as {part} with the ending {endings}")
-    if len(found) > 1:
-        names = " and ".join(path.name for path in found)
+    if len(files) > 1:
+        names = " and ".join(path.name for path in files)
         raise DatasetError(f"{folder}: {names} are there, and only one can be the {part} file; move the others")
-    return found[0]
+    return files[0]

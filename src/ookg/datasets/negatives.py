@@ -29,11 +29,11 @@ class Corruptor:
         pool: the entities that may take the place
         seen: where possible, the entity is one that these triples have at that end of that relation
         """
-        negatives, found = positives.copy(), np.zeros(len(positives), dtype=np.bool_)
+        negatives, has_negative = positives.copy(), np.zeros(len(positives), dtype=np.bool_)
         candidates = {end: self._pairs(seen, end, pool) for end in ends}
         taken = np.empty(0, np.int64)
         for attempt in range(ATTEMPTS if len(pool) else 0):
-            rows = np.flatnonzero(~found)
+            rows = np.flatnonzero(~has_negative)
             if not len(rows):
                 break
             trial, column = positives[rows], self.random.choice(np.asarray(ends), len(rows))
@@ -45,9 +45,9 @@ class Corruptor:
             keys = triple_keys(trial, self.num_entities, self.num_relations)
             fresh = ~self._is_true(keys) & ~np.isin(keys, taken)
             fresh &= _first(keys)
-            negatives[rows[fresh]], found[rows[fresh]] = trial[fresh], True
+            negatives[rows[fresh]], has_negative[rows[fresh]] = trial[fresh], True
             taken = np.concatenate([taken, keys[fresh]])
-        return negatives, found
+        return negatives, has_negative
 
     def _pairs(self, seen: TripleIds, end: int, pool: IntArray) -> IntArray:
         """The sorted distinct pairs (relation, entity) at one end, as relation · entities + entity."""

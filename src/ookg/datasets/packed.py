@@ -29,7 +29,7 @@ DATASET_PARTS = ("train", "valid", "aux", "test")
 def pack(dataset: EncodedDataset | EncodedGrowth, folder: str | Path) -> Path:
     """Write a data set as NAME.npz, atomically; return its path.
 
-    sizes: of an ordinary set its four numbers of entities and relations; of a growing one a row a snapshot, with the
+    sizes: of an ordinary set its four numbers of entities and relations; of a growing one a row per snapshot, with the
     entities and relations known by then and the triples of train, valid and test, which lie one after the other
     """
     if isinstance(dataset, EncodedGrowth):
@@ -114,7 +114,7 @@ def _ids(array: Array, entities: int, relations: int) -> TripleIds:
     """Triples as they are worked with; an id that is out of range is refused."""
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
         raise ValueError(f"an array of {array.dtype} of shape {array.shape} for triples")
-    found: TripleIds = array.astype(np.int64)
-    if len(found) and (found.min() < 0 or found[:, [0, 2]].max() >= entities or found[:, 1].max() >= relations):
+    ids: TripleIds = array.astype(np.int64)
+    if len(ids) and (ids.min() < 0 or ids[:, [0, 2]].max() >= entities or ids[:, 1].max() >= relations):
         raise ValueError("ids out of range")
-    return found
+    return ids

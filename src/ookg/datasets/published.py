@@ -39,7 +39,7 @@ def published_sets() -> Mapping[str, PublishedSet]:
 
 def published_set(name: str) -> PublishedSet | None:
     """The published data set of that name, in whatever case it is written, or None."""
-    return next((found for known, found in published_sets().items() if known.lower() == name.lower()), None)
+    return next((published for known, published in published_sets().items() if known.lower() == name.lower()), None)
 
 
 def _task(name: str) -> Task:

@@ -87,14 +87,16 @@ def split(triples: Triples, settings: SplitSettings | None = None) -> Split:
     if settings.task == "triplet-classification":
         corruptor = Corruptor(ids, sorter.num_entities, sorter.num_relations, random)
         known, train = np.flatnonzero(sorting.hiding.known), ids[sorting.hiding.stays]
-        false_valid, found = corruptor.corrupt(ids[valid], [0, 2], known, train)
-        false_valid, valid = false_valid[found], valid[found]
+        false_valid, has_false = corruptor.corrupt(ids[valid], [0, 2], known, train)
+        false_valid, valid = false_valid[has_false], valid[has_false]
         if settings.new == "both":  # both ends stay new
             about_new = np.concatenate([ids[sorting.aux], ids[test]])
-            false_test, found = corruptor.corrupt(ids[test], [0, 2], np.flatnonzero(sorting.hiding.hidden), about_new)
+            false_test, has_false = corruptor.corrupt(
+                ids[test], [0, 2], np.flatnonzero(sorting.hiding.hidden), about_new
+            )
         else:
-            false_test, found = corruptor.corrupt(ids[test], KNOWN_ENDS[settings.new], known, train)
-        false_test, test = false_test[found], test[found]
+            false_test, has_false = corruptor.corrupt(ids[test], KNOWN_ENDS[settings.new], known, train)
+        false_test, test = false_test[has_false], test[has_false]
     if not len(test):
         remedy = "give more triples, ask for fewer test triples, or choose another end to be new"
         raise InputError(f"{triples.source}: no triple is fit for test; {remedy}")

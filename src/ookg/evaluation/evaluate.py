@@ -292,9 +292,9 @@ def evaluate_triplet_classification(
     given = given.refined_by(model.defaults.refinement(refine))
     _check_fit(model, dataset, len(given.entities))
     encoded = _encoded(model, dataset, given, "triplet-classification")
-    found = judged_claims(_vectors(given, encoded), encoded)
-    by_relation = _by_relation(dataset.test, found.right)
-    return TripletClassificationResult(len(found.truth), found.accuracy, found.unscored, by_relation, given.notes)
+    judged = judged_claims(_vectors(given, encoded), encoded)
+    by_relation = _by_relation(dataset.test, judged.right)
+    return TripletClassificationResult(len(judged.truth), judged.accuracy, judged.unscored, by_relation, given.notes)
 
 
 def _by_relation(test: Triples, right: np.ndarray[Any, Any]) -> list[RelationAccuracy]:

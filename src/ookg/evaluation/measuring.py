@@ -30,8 +30,8 @@ class JudgedClaims:
     @property
     def right(self) -> BoolArray:
         """Whether each was judged right; one without a score counts as held false."""
-        found: BoolArray = (self.scores >= self.thresholds) == self.truth
-        return found
+        right: BoolArray = (self.scores >= self.thresholds) == self.truth
+        return right
 
     @property
     def unscored(self) -> int:

@@ -117,11 +117,11 @@ def train(
     with ExitStack() as holding:
         if storage is not None:
             storage.prepare()
-            if (found := _finished(storage, settings, digest)) is not None:
-                return found
+            if (finished := _finished(storage, settings, digest)) is not None:
+                return finished
             holding.enter_context(storage.held())
-            if (found := _finished(storage, settings, digest)) is not None:  # by another process, in between
-                return found
+            if (finished := _finished(storage, settings, digest)) is not None:  # by another process, in between
+                return finished
         ids = torch.from_numpy(triples.ids).to(target)
         trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
         if storage is not None:

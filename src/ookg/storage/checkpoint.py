@@ -22,9 +22,9 @@ have their labels and degrees in tables and no index, are read as well.
 Saving writes a new data folder first and then replaces model.json, which names it: a crash leaves the old model or the
 new one. The settings for new entities are stored by replacing model.json alone. One process writes at a time.
 
-A reader looks again where the folder that it was told of has been replaced. While a model is open, its vectors file has
-a shared lock, and a writer does not remove a folder so locked: that one, as all that a crash left, goes with the next
-write. Folders of versions that are kept stay.
+A reader looks again where the folder that model.json named has been replaced. While a model is open, its vectors file
+has a shared lock, and a writer does not remove a folder so locked: that one, as all that a crash left, goes with the
+next write. Folders of versions that are kept stay.
 """
 
 from __future__ import annotations
@@ -392,31 +392,31 @@ def check_model(directory: str | Path) -> list[FileCheck]:
     while True:
         description = read_description(directory)
         _newcomer_values(directory, description)
-        found = _checked_version(directory, MODEL_FILE, description)
+        checks = _checked_version(directory, MODEL_FILE, description)
         if (
-            any(file.problem is not None for file in found)
+            any(file.problem is not None for file in checks)
             and read_description(directory)["data"] != description["data"]
         ):
             continue  # it was replaced meanwhile
-        return [*found, *_checked_earlier(directory), *_checked_journal(directory)]
+        return [*checks, *_checked_earlier(directory), *_checked_journal(directory)]
 
 
 def _checked_version(directory: Path, name: str, description: dict[str, Any]) -> list[FileCheck]:
     """A description and the files that it names."""
     data, own = directory / description["data"], directory / name
     lock = _reader_lock(data)
-    found = [FileCheck(name, own.stat().st_size if own.is_file() else 0, None, DIGEST in description)]
+    checks = [FileCheck(name, own.stat().st_size if own.is_file() else 0, None, DIGEST in description)]
     for file, size in description["bytes"].items():
         problem = _problem(data / file, size, description.get("digests", {}).get(file))
         there = (data / file).stat().st_size if (data / file).is_file() else 0
-        found.append(FileCheck(f"{data.name}/{file}", there, problem, "digests" in description))
+        checks.append(FileCheck(f"{data.name}/{file}", there, problem, "digests" in description))
     del lock
-    return found
+    return checks
 
 
 def _checked_earlier(directory: Path) -> list[FileCheck]:
     current = read_description(directory)
-    found: list[FileCheck] = []
+    checks: list[FileCheck] = []
     for number, path in version_files(directory).items():
         try:
             description = read_description(directory, path.name)
@@ -426,8 +426,8 @@ def _checked_earlier(directory: Path) -> list[FileCheck]:
             problem = str(error).removeprefix(f"{path}: ").split(";")[0]
             checked = [FileCheck(path.name, path.stat().st_size if path.is_file() else 0, problem, True)]
         if number != _number(current) and path.is_file():  # else it is the model, or was removed meanwhile
-            found += checked
-    return found
+            checks += checked
+    return checks
 
 
 def _checked_journal(directory: Path) -> list[FileCheck]:
@@ -448,9 +448,9 @@ def refuse_damage(directory: str | Path) -> None:
 def _problem(path: Path, size: int, expected: str | None) -> str | None:
     """What is wrong with a file; without a digest only its size counts."""
     try:
-        found = path.stat().st_size
-        if found != size:
-            return f"{found} bytes instead of {size}"
+        actual = path.stat().st_size
+        if actual != size:
+            return f"{actual} bytes instead of {size}"
         if expected is not None and digest(path) != expected:
             return "damaged model file (its content is not what was written)"
     except FileNotFoundError:

@@ -144,10 +144,10 @@ class StoredGraph(KnownGraph):
     def triples(self) -> IntArray:
         """(triples, 3) ids, in the order of the training."""
         with damage_named(self._folder.parent):
-            found = _triples(pq.read_table(self._triples_file), self.num_entities, self.num_relations)
-            if len(found) != len(self):
-                raise ValueError(f"{len(found)} triples and an index of {len(self)}")
-            return found
+            triples = _triples(pq.read_table(self._triples_file), self.num_entities, self.num_relations)
+            if len(triples) != len(self):
+                raise ValueError(f"{len(triples)} triples and an index of {len(self)}")
+            return triples
 
     @cached_property
     def statistics(self) -> GraphStatistics:
@@ -214,8 +214,9 @@ def _numbers(table: Any, name: str, below: int | None = None) -> IntArray:
     column = table[name]
     if not pa.types.is_integer(column.type) or column.null_count:
         raise ValueError(f"column {name!r} is {column.type} with {column.null_count} gaps, expected whole numbers")
-    found: IntArray = column.to_numpy().astype(np.int64, copy=False)
-    if len(found) and (found.min() < 0 or (below is not None and found.max() >= below)):
+    numbers: IntArray = column.to_numpy().astype(np.int64, copy=False)
+    if len(numbers) and (numbers.min() < 0 or (below is not None and numbers.max() >= below)):
         limit = "" if below is None else f" and below {below}"
-        raise ValueError(f"column {name!r} has numbers from {found.min()} to {found.max()}, expected 0 or more{limit}")
-    return found
+        extent = f"from {numbers.min()} to {numbers.max()}"
+        raise ValueError(f"column {name!r} has numbers {extent}, expected 0 or more{limit}")
+    return numbers

@@ -225,9 +225,9 @@ def continue_training(
     if update.mode == "freeze":  # parameters and back may have cost a last bit
         entities[: embedding.num_entities] = embedding.entities
         relations[: embedding.num_relations] = embedding.relations
-    found = Embedding(embedding.geometry, entities, relations)
-    moved = _moved(embedding, found, gap)
-    return Continued(found, tables.step, before + run.seconds, moved, trainer.note)
+    trained = Embedding(embedding.geometry, entities, relations)
+    moved = _moved(embedding, trained, gap)
+    return Continued(trained, tables.step, before + run.seconds, moved, trainer.note)
 
 
 def _check(embedding: Embedding, growth: Growth, settings: TrainingSettings) -> None:
@@ -333,19 +333,19 @@ def pulls(embedding: Embedding, growth: Growth, update: UpdateSettings, steps: i
 
 
 def _degrees(triples: IntArray, size: int) -> IntArray:
-    found: IntArray = np.bincount(triples[:, [0, 2]].ravel(), minlength=size)
-    return found
+    degrees: IntArray = np.bincount(triples[:, [0, 2]].ravel(), minlength=size)
+    return degrees
 
 
 def _pull(old: IntArray, new: IntArray, pull: float, power: float) -> FloatArray:
     """min(1, pull · (old / new)^power); 1 where nothing is new."""
-    found: FloatArray = np.minimum(1.0, pull * (old / np.maximum(new, 1)) ** power)
-    found[new == 0] = 1.0
-    return found
+    factors: FloatArray = np.minimum(1.0, pull * (old / np.maximum(new, 1)) ** power)
+    factors[new == 0] = 1.0
+    return factors
 
 
-def _moved(embedding: Embedding, found: Embedding, gap: float) -> Moved:
-    gaps = embedding.plain_gaps(embedding.entities, found.entities[: embedding.num_entities]) / gap
+def _moved(embedding: Embedding, trained: Embedding, gap: float) -> Moved:
+    gaps = embedding.plain_gaps(embedding.entities, trained.entities[: embedding.num_entities]) / gap
     return Moved(float(gaps.mean()), float(gaps.max())) if len(gaps) else Moved(0.0, 0.0)
 
 

@@ -49,7 +49,7 @@ class Sampler:
         self._orders: dict[int, tuple[int, Tensor]] = {}
 
     def keys(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """One number a triple."""
+        """One number per triple."""
         return (head * self.num_relations + relation) * self.num_entities + tail
 
     def is_true(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class Sampler:
 
 
 def subsampling_weights(triples: Tensor) -> Tensor:
-    """1/sqrt(count(h, r) + count(r, t)) a triple, where a pair's first occurrence counts 4 and each further one 1."""
+    """1/sqrt(count(h, r) + count(r, t)) per triple, where a pair's first occurrence counts 4 and each further one 1."""
     head, relation, tail = triples.unbind(dim=1)
     return (_pair_counts(head, relation) + _pair_counts(relation, tail) + 6).float().rsqrt()
 
@@ -109,5 +109,5 @@ def _pair_counts(first: Tensor, second: Tensor) -> Tensor:
     """How often the pair of each row occurs."""
     keys = first * (int(second.max()) + 1) + second
     _, place, counts = torch.unique(keys, return_inverse=True, return_counts=True)
-    found: Tensor = counts[place]
-    return found
+    counts_by_row: Tensor = counts[place]
+    return counts_by_row

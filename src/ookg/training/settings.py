@@ -37,7 +37,7 @@ class TrainingSettings:
 
     model: a name of `ookg.models.GEOMETRIES`, such as "transe" or "rotate"; norm: the p of its distance
     dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
-    negatives: false triples a true one, each drawn on its own; batch: true triples a step
+    negatives: false triples per true one, each drawn on its own; batch: true triples per step
     lr: Adam's learning rate; lr_drops: shares of the steps at which it is divided by ten and Adam starts afresh
     l2: factor of ‖E‖² + ‖R‖² over both whole tables, added to the loss
     subsampling: weigh a triple by 1/sqrt(count(h, r) + count(r, t)), each count starting at 4
@@ -95,8 +95,10 @@ class TrainingSettings:
         """The model's equations at these settings."""
         # Only here PyTorch is imported, which reading settings does not need.
         model: Any = GEOMETRIES[self.model]
-        found: Geometry = model(self.dim, self.norm, **{name: getattr(self, name) for name in own_settings(self.model)})
-        return found
+        geometry: Geometry = model(
+            self.dim, self.norm, **{name: getattr(self, name) for name in own_settings(self.model)}
+        )
+        return geometry
 
     @property
     def initial_range(self) -> float:

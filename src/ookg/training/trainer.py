@@ -80,10 +80,10 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on."""
         numbers = {"step_number": self.step_number, "updates": self.tables.updates}
-        found = self.tables.tensors() | {name: torch.tensor(value) for name, value in numbers.items()}
+        state = self.tables.tensors() | {name: torch.tensor(value) for name, value in numbers.items()}
         if self.schedule.drop_steps != self.settings.drop_steps:  # only where time ran short
-            found["drop_steps"] = torch.tensor(self.schedule.drop_steps)
-        return found
+            state["drop_steps"] = torch.tensor(self.schedule.drop_steps)
+        return state
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Go on from a state."""
