@@ -91,7 +91,7 @@ def add_format_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--header", action=argparse.BooleanOptionalAction, help="whether the first line is a header")
     group.add_argument("--delimiter", metavar="C", help=r"column separator, such as ',' or '\t'")
     group.add_argument(
-        "--predicates", metavar="FILE|P,P", help="read only these relations: a file with one a line, or a list"
+        "--predicates", metavar="FILE|P,P", help="read only these relations: a file with one per line, or a list"
     )
     group.add_argument("--literals", action="store_true", help="RDF: keep literals as entities; by default skipped")
 

@@ -135,7 +135,7 @@ class Checkpoint:
             ("relation", self.relations, self.embedding.num_relations),
         ):
             if len(labels) != rows:
-                raise InputError(f"{len(labels)} {kind} labels for {rows} {kind} vectors; give one label a vector")
+                raise InputError(f"{len(labels)} {kind} labels for {rows} {kind} vectors; give one label per vector")
 
 
 def save_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
