@@ -25,6 +25,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-versions", type=whole_number, metavar="N", default=3, help="how many earlier versions to keep (3)"
     )
+    parser.add_argument(
+        "--validate",
+        type=float,
+        metavar="SHARE",
+        help="update twice, first without this share of the added triples, and report what that gains on them",
+    )
     add_device_option(parser)
     add_json_option(parser)
 
@@ -38,7 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     mode: Mode = "freeze" if arguments.freeze else "new-only" if arguments.new_only else "all"
     settings = UpdateSettings(mode=mode, steps=arguments.steps, seconds=arguments.seconds)
     updated = update_model(
-        arguments.model, settings, keep=arguments.keep_versions, device=arguments.device, progress=True
+        arguments.model,
+        settings,
+        keep=arguments.keep_versions,
+        validate=arguments.validate,
+        device=arguments.device,
+        progress=True,
     )
     print_notes(updated.notes)
     if arguments.json:
@@ -49,6 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"learned {counted(updated.added, 'added triple')} with {' and '.join(new)}; {updated.removed:,} removed")
     moved = updated.moved
     print(f"known vectors moved {moved.mean:.3f} on average, {moved.largest:.3f} at most (1: the mean gap of two)")
+    if updated.gained is not None:
+        gained = updated.gained
+        held = counted(gained.triples, "added triple")
+        print(f"MRR on {held} that were held out: {gained.before:.3f} before, {gained.after:.3f} after")
     if updated.pending:
         print(f"{counted(updated.pending, 'batch', 'batches')} came meanwhile; `ookg update` learns them next")
     return 0

@@ -298,15 +298,17 @@ class LivingModel:
         settings: UpdateSettings | None = None,
         *,
         keep: int = KEPT,
+        validate: float | None = None,
         device: str | None = None,
         progress: bool = False,
     ) -> Updated:
         """Let the vectors learn what came and went; the result is the next version, and this model from then on.
 
         keep: how many earlier versions stay; device: by default where this model is
+        validate: first update without this share of the added triples, to measure what that gains on them
         """
         device = device or self.model.embedding.device.type
-        updated = update_model(self.directory, settings, keep=keep, device=device, progress=progress)
+        updated = update_model(self.directory, settings, keep=keep, validate=validate, device=device, progress=progress)
         self.refresh()
         return updated
 

@@ -14,6 +14,7 @@ import torch
 from ookg.errors import InputError
 from ookg.graph.known import KnownGraph
 from ookg.model.current import Current, encoded
+from ookg.model.gain import Gain, measured_gain
 from ookg.model.model import Model
 from ookg.simulation.choice import NewcomerChoice
 from ookg.storage.checkpoint import Checkpoint, held_model, load_checkpoint, read_description, update_states
@@ -34,7 +35,7 @@ class Updated:
     version: the number of the model now; journal: the last batch that it has learned; pending: how many came meanwhile
     steps, seconds: of the training; moved: how far known vectors went
     added, removed: triples learned and unlearned; new_entities, new_relations: that have got vectors of their own
-    gained: None, as nothing is held out to measure it on
+    gained: what it is worth, where that was asked for
     """
 
     version: int
@@ -48,7 +49,7 @@ class Updated:
     removed: int = 0
     new_entities: int = 0
     new_relations: int = 0
-    gained: float | None = None
+    gained: Gain | None = None
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,12 +62,14 @@ def update_model(
     settings: UpdateSettings | None = None,
     *,
     keep: int = KEPT,
+    validate: float | None = None,
     device: str = "auto",
     progress: bool = False,
 ) -> Updated:
     """Learn what the journal holds, and make the result the next version; what comes meanwhile stays for the next one.
 
     keep: how many earlier versions stay. Ctrl-C keeps the state of the training: the same call goes on from there.
+    validate: first update without this share of the added triples, and measure what that gains on them
     """
     directory, settings = Path(directory), settings or UpdateSettings()
     if keep < 0:
@@ -82,6 +85,11 @@ def update_model(
         if not current.is_changed and settings.steps is None and settings.seconds is None:
             return _nothing_new(current, journal, settings)
         plan = growth_of(current)
+        gained = None
+        if validate is not None:
+            bar = Progress("validating", settings.steps_for(plan, trained)) if progress else nullcontext()
+            with bar as report:
+                gained = measured_gain(checkpoint.embedding, plan, trained, settings, validate, report)
         state = directory / f"update-to-{until}.safetensors"
         bar = Progress("updating", settings.steps_for(plan, trained)) if progress else nullcontext()
         with bar as report:
@@ -99,6 +107,7 @@ def update_model(
             len(current.removed),
             plan.num_entities - len(checkpoint.entities),
             plan.num_relations - len(checkpoint.relations),
+            gained,
             notes=[*notes, *([continued.note] if continued.note else [])],
         )
         stored = write_version(_next(current, plan, continued, updated, choice), directory, keep)

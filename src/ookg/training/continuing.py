@@ -83,7 +83,7 @@ class UpdateSettings:
     lr_factor: times the training's learning rate; None: by the mode and by what has changed, see `rate_for`
     lr_drops: shares of the steps (or of the time) at which the rate is divided by ten and Adam starts afresh
     placing: steps that first fit what is new as "freeze" does, as a share of the steps that follow and in addition to
-        them; without, known vectors would make way for new ones that are not yet in their place
+        them, so that known vectors do not make way for new ones that are not yet in their place; 0 for none
     rounds: of propagation, for the vectors that what is new starts from
     pull, pull_power: of "new-only", how strongly known rows are held over all steps, and by how much more what had more
         triples than it gets
@@ -98,7 +98,7 @@ class UpdateSettings:
     seconds: float | None = None
     lr_factor: float | None = None
     lr_drops: tuple[float, ...] = (0.4, 0.8)
-    placing: float = 0.3
+    placing: float = 0.0
     rounds: int = 4
     pull: float = 3.0
     pull_power: float = 1.0
@@ -135,14 +135,14 @@ class UpdateSettings:
     def rate_for(self, growth: Growth) -> float:
         """Times the training's learning rate: `lr_factor`, or 2, with "freeze" 5.
 
-        With "all" the 2 is times √(share / full_share) below `full_share`: where little has changed, known vectors are
+        With "all" the 2 is times share / full_share below `full_share`: where little has changed, known vectors are
         nearly where they should be, and the few steps could not bring back what a high rate would shake up.
         """
         if self.lr_factor is not None:
             return self.lr_factor
         factor = LR_FACTORS[self.mode]
         if self.mode == "all":
-            factor = max(LEAST_FACTOR, factor * min(1.0, growth.share / self.full_share) ** 0.5)
+            factor = max(LEAST_FACTOR, factor * min(1.0, growth.share / self.full_share))
         return factor
 
     def training(self, growth: Growth, settings: TrainingSettings) -> TrainingSettings:

@@ -30,7 +30,7 @@ OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {"Frozen": {"margin": 6.0}}
 WAYS: Mapping[str, Mapping[str, Any] | None] = {
     "Retrained": None,
     "Updated": {"mode": "all", "full_steps": 0.17, "placing": 0.0},
-    "Frozen": {"mode": "freeze"},
+    "Frozen": {"mode": "freeze", "placing": 0.3},  # which has no meaning there
     "New only": {"mode": "new-only", "full_steps": 0.13, "placing": 0.3},
     "Fine-tuned": {"mode": "all", "placing": 0.0},
 }
