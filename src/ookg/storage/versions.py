@@ -98,9 +98,9 @@ def roll_back(directory: str | Path, number: int | None = None) -> Version:
         if number is None:
             earlier = [version.number for version in there if version.number < current.number]
             if not earlier:
-                raise InputError(
-                    f"{directory}: no version before {current.number} is kept; there is nothing to go back to"
-                )
+                later = ", ".join(str(version.number) for version in there if version is not current)
+                remedy = f"name one of {later}" if later else "there is nothing to go back to"
+                raise InputError(f"{directory}: no version before {current.number} is kept; {remedy}")
             number = earlier[-1]
         if number == current.number:
             raise InputError(f"{directory}: version {number} is the model already; name another one")
