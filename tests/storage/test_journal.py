@@ -75,7 +75,7 @@ def test_a_key_stands_for_its_triples_in_any_order(tmp_path: Path) -> None:
     for other in ([A, C], [A, B, C], [A]):  # as many as before, too: they must not be lost in silence
         with pytest.raises(InputError, match="key 'k' is that of another batch"):
             journal.append("add", other, nothing, key="k")
-    with pytest.raises(InputError, match="key '' is empty"):
+    with pytest.raises(InputError, match="key '' is no name"):
         journal.append("add", [C], nothing, key="")
     assert journal.difference().added == [A, B]
 

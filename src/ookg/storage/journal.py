@@ -124,8 +124,8 @@ class Journal:
         """
         if not triples:
             raise InputError("no triples; name at least one")
-        if key is not None and not key.strip():
-            raise InputError(f"key {key!r} is empty; give it a name, or leave it out")
+        if key is not None and not (isinstance(key, str) and key.strip()):
+            raise InputError(f"key {key!r} is no name; give some text, or leave it out")
         distinct = list(dict.fromkeys(triples))
         with self._open(create=True) as connection, _transaction(connection):
             request = None if key is None else _request(kind, distinct if entity is None else entity)
