@@ -115,6 +115,17 @@ def test_a_key_counts_once(directory: Path) -> None:
     assert len(living.history().batches) == 1
 
 
+def test_removing_an_entity_under_a_key_counts_once(directory: Path) -> None:
+    living = ookg.open(directory)
+    living.add(NEW)
+    first = living.remove(entity="n0", key="k")
+    assert first.removed == 3
+    assert ookg.open(directory).remove(entity="n0", key="k") == first
+    with pytest.raises(InputError, match="key 'k' is that of another batch"):
+        living.remove(entity="n1", key="k")
+    assert len(living.history().batches) == 2
+
+
 def test_bad_input_stores_nothing(directory: Path) -> None:
     living = ookg.open(str(directory))
     with pytest.raises(InputError, match="labelled false"):
@@ -193,9 +204,9 @@ def test_versions_are_kept_rolled_back_and_pruned(directory: Path) -> None:
     living.rollback(3)
     assert torch.equal(ookg.load(str(directory)).entity_vectors, vectors[3])
     assert living.update(QUICK, keep=1).version == 6  # numbers are never given twice
-    assert [version.number for version in living.history().versions] == [5, 6]
+    assert [version.number for version in living.history().versions] == [3, 6]  # 6 was made from 3
     assert set(living.model.entities.labels.to_pylist()) >= {"n2", "n3", "n4", "n5", "n9"}
-    for number, problem in ((6, "is the model already"), (1, "no version 1; there are 5, 6")):
+    for number, problem in ((6, "is the model already"), (1, "no version 1; there are 3, 6")):
         with pytest.raises(InputError, match=problem):
             living.rollback(number)
     assert all(file.problem is None for file in check_model(directory))
@@ -288,6 +299,29 @@ def test_an_interrupted_update_goes_on_to_where_it_was_going(directory: Path, mo
     assert torch.equal(living.model.entity_vectors, straight.model.entity_vectors)
 
 
+def test_back_from_the_first_version_names_those_that_follow(directory: Path) -> None:
+    living = ookg.open(directory)
+    with pytest.raises(InputError, match="no version before 1 is kept; there is nothing to go back to"):
+        living.rollback()
+    living.update(QUICK)
+    living.rollback()
+    with pytest.raises(InputError, match="no version before 1 is kept; name one of 2"):
+        living.rollback()
+
+
+def test_an_update_after_going_back_can_be_undone(directory: Path) -> None:
+    living = ookg.open(directory)
+    living.update(QUICK)
+    living.rollback(1)  # version 2 was not wanted
+    assert living.update(QUICK, keep=1).version == 3
+    assert [version.number for version in living.history().versions] == [1, 3]  # 1 is what 3 was made from
+    twin = ookg.open(directory)
+    assert twin.rollback().number == 1
+    assert living.update(QUICK, keep=2).version == 4
+    assert [version.number for version in living.history().versions] == [1, 3, 4]
+    assert living.rollback().number == 1
+
+
 def test_what_belongs_to_old_vectors_goes(directory: Path) -> None:
     expectation = Expectation((0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0)
     calibration = Calibration(expectation, expectation, 9, 1.0, 5)
@@ -300,7 +334,10 @@ def test_what_belongs_to_old_vectors_goes(directory: Path) -> None:
     assert expected is not None
     assert (expected.entities, expected.hits_at_10, expected.mrr) == (2, 0.5, 0.5)
     updated = living.update(QUICK)
-    assert "belonged to the old vectors" in updated.notes[0]
+    (note,) = updated.notes
+    assert "belonged to the old vectors" in note
+    assert "`ookg audit --retrain --save`" in note
+    assert "judge" not in note  # there was none
     assert (living.model.choice.power, living.model.choice.calibration) == (3.0, {})
 
 

@@ -68,6 +68,31 @@ def test_a_key_counts_once(tmp_path: Path) -> None:
         journal.append("remove", [A], nothing, key="k")
 
 
+def test_a_key_stands_for_its_triples_in_any_order(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    first = journal.append("add", [A, B], nothing, key="k").batch
+    assert journal.append("add", [B, A, B], nothing, key="k").batch == first
+    for other in ([A, C], [A, B, C], [A]):  # as many as before, too: they must not be lost in silence
+        with pytest.raises(InputError, match="key 'k' is that of another batch"):
+            journal.append("add", other, nothing, key="k")
+    with pytest.raises(InputError, match="key '' is no name"):
+        journal.append("add", [C], nothing, key="")
+    assert journal.difference().added == [A, B]
+
+
+def test_a_journal_of_the_first_layout_takes_keys(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append("add", [A], nothing)
+    with sqlite3.connect(journal.path) as connection:
+        connection.execute("ALTER TABLE batches DROP COLUMN request")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    assert journal.difference().added == [A]
+    batch = journal.append("add", [B], nothing, key="k").batch
+    assert journal.append("add", [B], nothing, key="k").batch == batch
+    assert journal.difference().added == [A, B]
+
+
 def test_an_error_in_a_batch_leaves_nothing_of_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.append("add", [A], nothing)
@@ -114,7 +139,7 @@ def test_a_newer_journal_is_refused(tmp_path: Path) -> None:
     Journal(tmp_path).append("add", [A], nothing)
     with sqlite3.connect(tmp_path / JOURNAL_FILE) as connection:
         connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(ModelFileError, match="version 9, and this ookg reads up to 1"):
+    with pytest.raises(ModelFileError, match="version 9, and this ookg reads up to 2"):
         Journal(tmp_path).append("add", [B], nothing)
 
 

@@ -13,7 +13,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
     parser.add_argument(
-        "version", metavar="VERSION", nargs="?", type=whole_number, help="its number in `ookg history` (the one before)"
+        "version",
+        metavar="VERSION",
+        nargs="?",
+        type=whole_number,
+        help="its number in `ookg history` (the one it was made from)",
     )
 
 

@@ -237,17 +237,22 @@ class LivingModel:
             raise InputError("give either triples or an entity to remove")
         with self._writing:
             self.refresh()
+            repeated = None if entity is None or key is None else self.journal.removal_of(entity, key)
+            if repeated is not None:  # its triples are gone, so it cannot be put together again
+                return _removed(repeated)
             rows = self._triples_of(entity) if entity is not None else list(as_triples(triples or ()))
             if not rows:
                 raise InputError("no triples; give at least one")
             if key is None and not self._is_there(rows).any():
                 some = " ".join(rows[0])
                 raise InputError(f"none of the triples is there, such as {some!r}; nothing is removed")
-            batch = self._append("remove", rows, key, author).batch
+            batch = self._append("remove", rows, key, author, entity).batch
             self.refresh()
-            return Removed(batch.changed, batch.asked - batch.changed, batch.number)
+            return _removed(batch)
 
-    def _append(self, kind: Kind, rows: list[Triple], key: str | None, author: str | None) -> Written:
+    def _append(
+        self, kind: Kind, rows: list[Triple], key: str | None, author: str | None, entity: str | None = None
+    ) -> Written:
         version = self.model
         return self.journal.append(
             kind,
@@ -256,6 +261,7 @@ class LivingModel:
             after=version.checkpoint.journal,
             key=key,
             author=_user() if author is None else author,
+            entity=entity,
         )
 
     def _is_there(self, rows: Sequence[Triple]) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -395,6 +401,10 @@ def status_of(current: Current) -> Status:
         _expected(current),
         _cost(current),
     )
+
+
+def _removed(batch: Batch) -> Removed:
+    return Removed(batch.changed, batch.asked - batch.changed, batch.number)
 
 
 def _user() -> str:

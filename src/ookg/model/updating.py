@@ -183,12 +183,13 @@ def _kept_choice(choice: NewcomerChoice) -> tuple[NewcomerChoice | None, list[st
     """What still holds of the settings for new entities, with other vectors; and in words what does not."""
     if choice == NewcomerChoice():
         return None, []
-    gone = [name for name, there in (("calibration", choice.calibration), ("judge", choice.judge)) if there]
-    notes = []
-    if gone:
-        what = "what to expect of new entities" if gone[0] == "calibration" else "the judge"
-        what += " and the judge" if len(gone) == 2 else ""
-        notes = [f"{what} belonged to the old vectors; store it anew with `ookg audit --retrain --save`"]
-        if "judge" in gone:
-            notes[0] += " or `ookg classify --judge --save`"
+    parts = (
+        ("what to expect of new entities", "ookg audit --retrain --save", choice.calibration),
+        ("the judge", "ookg classify --judge --save", choice.judge),
+    )
+    notes = [
+        f"{what} belonged to the old vectors and is gone; `{command}` stores it anew"
+        for what, command, there in parts
+        if there
+    ]
     return replace(choice, calibration={}, judge=None), notes

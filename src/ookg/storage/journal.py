@@ -8,6 +8,8 @@ came later is what it is asked with.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ from ookg.errors import InputError, ModelFileError
 JOURNAL_FILE = "journal.sqlite"
 # SQLite's own files beside it, while it is open or after a crash.
 JOURNAL_FILES = (JOURNAL_FILE, f"{JOURNAL_FILE}-wal", f"{JOURNAL_FILE}-shm")
-APPLICATION, VERSION = 0x6F6F6B67, 1  # "ookg", and the layout of the tables
+APPLICATION, VERSION = 0x6F6F6B67, 2  # "ookg", and the layout of the tables
 WAIT_SECONDS = 60.0  # for another process that is writing
 LAYOUT = """
 CREATE TABLE batches (
@@ -30,7 +32,8 @@ CREATE TABLE batches (
     key TEXT UNIQUE,
     author TEXT NOT NULL,
     time TEXT NOT NULL,
-    asked INTEGER NOT NULL
+    asked INTEGER NOT NULL,
+    request TEXT
 );
 CREATE TABLE changes (
     number INTEGER PRIMARY KEY,
@@ -111,30 +114,32 @@ class Journal:
         after: int = 0,
         key: str | None = None,
         author: str = "",
+        entity: str | None = None,
     ) -> Written:
         """Write a batch of what changes: triples to add that are not there, or to remove that are.
 
         after: the last batch that the model has learned; is_known: asked about what later batches do not mention
         key: if a batch with this key is there, that one is returned and nothing is written
+        entity: if the triples are those of an entity, its name: under a key, the same name asks for the same
         """
         if not triples:
             raise InputError("no triples; name at least one")
+        if key is not None and not (isinstance(key, str) and key.strip()):
+            raise InputError(f"key {key!r} is no name; give some text, or leave it out")
         distinct = list(dict.fromkeys(triples))
         with self._open(create=True) as connection, _transaction(connection):
-            repeated = None if key is None else _batch_of_key(connection, key)
+            request = None if key is None else _request(kind, distinct if entity is None else entity)
+            repeated = None if request is None else self._repeated(connection, key, request)
             if repeated is not None:
-                if (repeated.kind, repeated.asked) != (kind, len(distinct)):
-                    problem = f"{self.path}: key {key!r} is that of another batch (number {repeated.number})"
-                    raise InputError(f"{problem}; choose a new key for new triples")
                 return Written(repeated, is_repeated=True)
             later = _present(connection, distinct, after)
             unmentioned = [triple for triple in distinct if triple not in later]
             present = later | dict(zip(unmentioned, is_known(unmentioned) if unmentioned else (), strict=True))
             changed = [triple for triple in distinct if bool(present[triple]) == (kind == "remove")]
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
-            row = (kind, key, author, time, len(distinct))
+            row = (kind, key, author, time, len(distinct), request)
             number = connection.execute(
-                "INSERT INTO batches (kind, key, author, time, asked) VALUES (?, ?, ?, ?, ?)", row
+                "INSERT INTO batches (kind, key, author, time, asked, request) VALUES (?, ?, ?, ?, ?, ?)", row
             ).lastrowid
             assert number is not None
             connection.executemany(
@@ -143,6 +148,25 @@ class Journal:
             )
             batch = Batch(number, kind, key, author, time, len(distinct), len(changed))
         return Written(batch, is_repeated=False)
+
+    def removal_of(self, entity: str, key: str) -> Batch | None:
+        """The batch that removed the triples of an entity under this key; None if there is none yet."""
+        if not self.exists:
+            return None
+        with self._open(create=True) as connection:
+            return self._repeated(connection, key, _request("remove", entity))
+
+    def _repeated(self, connection: sqlite3.Connection, key: str | None, request: str) -> Batch | None:
+        """The batch with this key, which must have asked for the same."""
+        row = connection.execute(_BATCHES.format("WHERE key = ?"), (key,)).fetchone()
+        if row is None:
+            return None
+        batch = Batch(*row)
+        (before,) = connection.execute("SELECT request FROM batches WHERE number = ?", (batch.number,)).fetchone()
+        if before != request:
+            problem = f"{self.path}: key {key!r} is that of another batch (number {batch.number})"
+            raise InputError(f"{problem}; choose a new key for what is new")
+        return batch
 
     def batches(self, after: int = 0) -> list[Batch]:
         """The batches with larger numbers than that, in order."""
@@ -223,6 +247,11 @@ class Journal:
                             connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {VERSION}")
+        elif create and self._identity(connection) == (APPLICATION, 1):
+            with _transaction(connection):
+                if self._identity(connection) == (APPLICATION, 1):
+                    connection.execute("ALTER TABLE batches ADD COLUMN request TEXT")
+                    connection.execute("PRAGMA user_version = 2")
         application, version = self._identity(connection)
         if application != APPLICATION:
             raise ModelFileError(f"{self.path}: not a journal of ookg; restore it, or remove it to start without one")
@@ -265,9 +294,10 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _batch_of_key(connection: sqlite3.Connection, key: str) -> Batch | None:
-    row = connection.execute(_BATCHES.format("WHERE key = ?"), (key,)).fetchone()
-    return None if row is None else Batch(*row)
+def _request(kind: Kind, named: Sequence[Triple] | str) -> str:
+    """A digest of what is asked for: triples in any order, or an entity."""
+    text = json.dumps([kind, named if isinstance(named, str) else sorted(named)])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _present(connection: sqlite3.Connection, triples: Sequence[Triple], after: int) -> dict[Triple, bool]:

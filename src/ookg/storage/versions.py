@@ -77,11 +77,12 @@ def write_version(checkpoint: Checkpoint, directory: str | Path, keep: int = KEP
     directory = Path(directory)
     if keep < 0:
         raise InputError(f"keep {keep} versions; give 0 or more")
-    number = max([read_description(directory).get("number") or 1, *version_files(directory)]) + 1
+    replaced = read_description(directory).get("number") or 1
+    number = max([replaced, *version_files(directory)]) + 1
     checkpoint = replace(checkpoint, number=number)
     description = write_new_data(checkpoint, directory)
     _replace_model(directory, description)
-    _prune(directory, keep)
+    _prune(directory, keep, replaced)
     return checkpoint
 
 
@@ -96,11 +97,14 @@ def roll_back(directory: str | Path, number: int | None = None) -> Version:
         there = versions(directory)
         current = next(version for version in there if version.is_current)
         if number is None:
+            # What it was made from, before one that someone went back from.
+            origin = (current.provenance.get("update") or {}).get("from_version")
             earlier = [version.number for version in there if version.number < current.number]
+            earlier.sort(key=lambda one: (one == origin, one))
             if not earlier:
-                raise InputError(
-                    f"{directory}: no version before {current.number} is kept; there is nothing to go back to"
-                )
+                later = ", ".join(str(version.number) for version in there if version is not current)
+                remedy = f"name one of {later}" if later else "there is nothing to go back to"
+                raise InputError(f"{directory}: no version before {current.number} is kept; {remedy}")
             number = earlier[-1]
         if number == current.number:
             raise InputError(f"{directory}: version {number} is the model already; name another one")
@@ -119,9 +123,10 @@ def _replace_model(directory: Path, description: dict[str, Any]) -> None:
     write_description(directory, description, MODEL_FILE)
 
 
-def _prune(directory: Path, keep: int) -> None:
-    """Remove all earlier versions but the last ones."""
-    files = list(version_files(directory).values())
-    for path in files[: max(0, len(files) - keep)]:
-        path.unlink(missing_ok=True)
+def _prune(directory: Path, keep: int, replaced: int) -> None:
+    """Remove earlier versions but the last ones, of which the one just replaced is the very last."""
+    files = version_files(directory)
+    numbers = sorted(files, key=lambda number: (number == replaced, number))
+    for number in numbers[: max(0, len(numbers) - keep)]:
+        files[number].unlink(missing_ok=True)
     remove_unnamed(directory)
