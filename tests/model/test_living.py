@@ -422,3 +422,18 @@ def test_counts_of_what_is_new_are_the_same_before_and_after_a_question(director
     unasked.remove([NEW[4]])
     again = [("n1", "r7", "n5"), ("e4", "r7", "e5")]
     assert asked.add(again) == unasked.add(again) == Added(2, 0, 1, 0, 10)
+
+
+def test_keys_of_another_model_are_free_again(directory: Path) -> None:
+    ookg.open(directory).add([NEW[0]], key="monday")
+    ookg.train(random_triples(0), SMALL, out=directory, device="cpu", overwrite=True)
+    added = ookg.open(directory).add([NEW[0]], key="monday")
+    assert (added.added, added.journal) == (1, 2)
+    assert ookg.open(directory).predict(head="n0", relation="r0").answers
+
+
+def test_triples_labelled_false_are_not_removed(directory: Path) -> None:
+    head, relation, tail = known_triple(directory)
+    with pytest.raises(InputError, match="labelled false"):
+        ookg.open(directory).remove([(head, relation, tail, "0")])
+    assert (head, relation, tail) in triples_of(directory)

@@ -17,7 +17,7 @@ SUMMARY = "learn what was added and removed: a new version"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
-    parser.add_argument("--steps", type=whole_number, metavar="N", help="so many (by the share of what is new)")
+    parser.add_argument("--steps", type=whole_number, metavar="N", help="how many steps (by the share of what is new)")
     parser.add_argument("--seconds", type=float, metavar="S", help="stop after about S seconds")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--freeze", action="store_true", help="known vectors stay bit for bit; the new ones are fitted")

@@ -203,6 +203,7 @@ class LivingModel:
         if not len(rows):
             raise InputError(f"{rows.source}: no triples; give at least one")
         with self._writing:
+            self.refresh()
             written = self._append("add", list(rows), key, author)
             batch = written.batch
             changed = self.journal.triples_of(batch.number)
@@ -240,7 +241,12 @@ class LivingModel:
             repeated = None if entity is None or key is None else self.journal.removal_of(entity, key)
             if repeated is not None:  # its triples are gone, so it cannot be put together again
                 return _removed(repeated)
-            rows = self._triples_of(entity) if entity is not None else list(as_triples(triples or ()))
+            named = None if triples is None else as_triples(triples)
+            if named is not None and named.truth is not None and not named.truth.all():
+                raise InputError(
+                    f"{named.source}: it holds triples labelled false; name those to remove without a label"
+                )
+            rows = self._triples_of(entity) if entity is not None else list(named or ())
             if not rows:
                 raise InputError("no triples; give at least one")
             if key is None and not self._is_there(rows).any():

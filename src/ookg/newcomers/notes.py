@@ -37,7 +37,7 @@ class Findings:
             (self.untrained_relation, f"not used, over a relation without {relation}"),
             (self.between_newcomers, f"not used, {between}"),
             (self.self_loops, "not used, of a new entity with itself"),
-            (self.without_newcomer, "between known entities, which make no vector but state known answers"),
+            (self.without_newcomer, "between known entities, known answers that make no vector"),
         ):
             if triples:
                 yield f"{counted(len(triples), 'triple')} {text} ({_some(triples)})"

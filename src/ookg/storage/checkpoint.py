@@ -182,6 +182,7 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         _remove_data(replaced, unsure=True)
     if not is_own:
         remove_unnamed(directory)
+        Journal(directory).free_keys()
 
 
 def write_new_data(checkpoint: Checkpoint, directory: Path) -> dict[str, Any]:

@@ -149,6 +149,12 @@ class Journal:
             batch = Batch(number, kind, key, author, time, len(distinct), len(changed))
         return Written(batch, is_repeated=False)
 
+    def free_keys(self) -> None:
+        """Let every key be used again: what stood under it was said of another model."""
+        if self.exists:
+            with self._open() as connection, _transaction(connection):
+                connection.execute("UPDATE batches SET key = NULL")
+
     def removal_of(self, entity: str, key: str) -> Batch | None:
         """The batch that removed the triples of an entity under this key; None if there is none yet."""
         if not self.exists:
