@@ -68,6 +68,8 @@ def test_a_life(run: Run) -> None:
     assert [line.split()[:2] for line in lines[1:]] == [
         ["version", "1"], ["batch", "1"], ["batch", "2"], ["version", "2"],
     ]  # fmt: skip
+    assert run("rollback", "model", "--json") == {"version": 1, "journal": 0, "pending": 2}
+    run("rollback", "model", "2")
     assert "version 1 is the model; not in its vectors: 2 batches" in run("rollback", "model")
     assert run("status", "model", "--json")["batches"] == 2
     run("rollback", "model", "2")

@@ -251,3 +251,8 @@ def test_the_same_triples_give_the_same_gzip(tmp_path: Path) -> None:
         write_triples(tmp_path / name / "x.tsv.gz", as_triples([("a", "r", "b")]))
     first, second = ((tmp_path / name / "x.tsv.gz").read_bytes() for name in ("first", "second"))
     assert first == second
+
+
+def test_half_a_character_is_no_label() -> None:
+    with pytest.raises(InputError, match="is not Unicode text; rename it"):
+        as_triples([("a\ud800", "r", "b")])

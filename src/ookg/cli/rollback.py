@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ookg.cli.console import whole_number
+from ookg.cli.console import add_json_option, print_json, whole_number
 
 SUMMARY = "make an earlier version the model again"
 
@@ -19,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=whole_number,
         help="its number in `ookg history` (the one it was made from)",
     )
+    add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,6 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.system.display import counted
 
     version = roll_back(arguments.model, arguments.version)
-    pending = counted(Journal(arguments.model).last - version.journal, "batch", "batches")
+    later = Journal(arguments.model).last - version.journal
+    if arguments.json:
+        print_json({"version": version.number, "journal": version.journal, "pending": later})
+        return 0
+    pending = counted(later, "batch", "batches")
     print(f"version {version.number} is the model; not in its vectors: {pending} that came after it")
     return 0

@@ -37,7 +37,7 @@ from ookg.graph.reading import (
     read_standard_input,
     text_delimiter,
 )
-from ookg.graph.vocabulary import Vocabulary
+from ookg.graph.vocabulary import Vocabulary, text_array
 from ookg.system.display import counted
 from ookg.system.files import atomic_write
 from ookg.types import BoolArray
@@ -131,7 +131,7 @@ def as_triples(source: TripleSource, *, keep_duplicates: bool = False) -> Triple
     if not all(len(row) in (3, 4) and len(row) == len(rows[0]) and not isinstance(row, str) for row in rows):
         bad = next(row for row in rows if len(row) not in (3, 4) or len(row) != len(rows[0]) or isinstance(row, str))
         raise InputError(f"{bad!r} is not a triple; give (head, relation, tail), or with a label in every row")
-    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)] or [pa.array([], pa.string())] * 3
+    columns = [text_array(column) for column in zip(*rows, strict=True)] or [pa.array([], pa.string())] * 3
     return _from_columns(columns, "triples", TripleFormat(), keep_duplicates, NoLines())
 
 

@@ -23,7 +23,7 @@ class Vocabulary:
     """Labels numbered 0, 1, 2, ... in a fixed order. Extending it appends: an id never changes its label."""
 
     def __init__(self, labels: Sequence[str] | Any) -> None:
-        self.labels = _text_array(labels)
+        self.labels = text_array(labels)
         counts = pc.value_counts(self.labels)
         if len(counts) != len(self.labels):
             repeated = counts.filter(pc.greater(counts.field(1), 1))[0].as_py()["values"]
@@ -96,7 +96,7 @@ class Vocabulary:
 
     def ids(self, labels: Any) -> IntArray:
         """The ids of many labels, -1 where a label is unknown."""
-        labels = _text_array(labels)
+        labels = text_array(labels)
         if len(labels) <= FOUND_ONE_BY_ONE or len(labels) * VERY_FEW < len(self):
             numbers = (self.find(label) for label in labels.to_pylist())
             return np.array([-1 if number is None else number for number in numbers], dtype=np.int64)
@@ -158,7 +158,7 @@ class GrownVocabulary(Vocabulary):
 
     def ids(self, labels: Any) -> IntArray:
         """The ids of many labels, -1 where a label is unknown."""
-        labels = _text_array(labels)
+        labels = text_array(labels)
         numbers = self.base.ids(labels)
         if self.added and (numbers < 0).any():
             unknown = labels.filter(pa.array(numbers < 0)).to_pylist()
@@ -167,7 +167,7 @@ class GrownVocabulary(Vocabulary):
 
     def extended(self, labels: Any) -> Vocabulary:
         """This vocabulary with the labels it lacks appended in their given order."""
-        labels = _text_array(labels)
+        labels = text_array(labels)
         lacking = self.ids(labels) < 0
         if not lacking.any():
             return self if self.added else self.base
@@ -260,7 +260,8 @@ class Texts:
             raise damaged_file(self.source, f"label {number} is not Unicode text") from error
 
 
-def _text_array(labels: Any) -> Any:
+def text_array(labels: Any) -> Any:
+    """Labels as an Arrow array; what is not Unicode text is refused."""
     if isinstance(labels, pa.Array):
         return labels
     labels = list(labels)

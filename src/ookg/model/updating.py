@@ -82,7 +82,7 @@ def update_model(
         until = next((number for number in update_states(directory) if number > checkpoint.journal), journal.last)
         current = Current.of(checkpoint, journal, until)
         trained = training_settings(checkpoint)
-        if not current.is_changed and settings.steps is None and settings.seconds is None:
+        if not current.is_changed and not settings.steps and not settings.seconds:
             return _nothing_new(current, journal, settings)
         plan = growth_of(current)
         gained = None
@@ -135,7 +135,7 @@ def growth_of(current: Current) -> Growth:
 
 def _nothing_new(current: Current, journal: Journal, settings: UpdateSettings) -> Updated:
     checkpoint = current.version.checkpoint
-    notes = ["nothing was added or removed since this version; --steps or --seconds trains on all the same"]
+    notes = ["nothing was added or removed since this version; say how many steps or seconds to train on all the same"]
     pending = journal.last - current.position
     return Updated(checkpoint.number, checkpoint.journal, pending, settings.mode, 0, 0.0, Moved(0.0, 0.0), notes=notes)
 
