@@ -22,8 +22,8 @@ from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import as_triples
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Degree, Uniform
+from stories import stories
 
-Row = tuple[str, str, str]
 FIT = ookg.RefineSettings(steps=6, margin=4.0, lr=0.05, negatives=8, batch=4)
 EVERYTHING = AnswerOptions(combine=RankingWeights(1.0, 3.0, 0.5), top=100, drop_known=False)
 
@@ -31,17 +31,6 @@ EVERYTHING = AnswerOptions(combine=RankingWeights(1.0, 3.0, 0.5), top=100, drop_
 @pytest.fixture(scope="module", params=["transe", "rotate", "transh"])
 def known(request: pytest.FixtureRequest) -> ookg.Model:
     return ookg.train(random_triples(0), SMALL.changed({"model": request.param}), device="cpu")
-
-
-def stories(seed: int, size: int = 24) -> list[Row]:
-    """Triples of some newcomers, with each other too, over a new relation too, and facts about known entities."""
-    random = np.random.default_rng(seed)
-    names = [f"e{number}" for number in range(20)] + [f"n{number}" for number in range(6)]
-    found = {
-        (names[random.integers(len(names))], f"r{random.choice([0, 1, 2, 3, 9])}", names[random.integers(len(names))])
-        for _ in range(size)
-    }
-    return sorted(found)
 
 
 def everything(extended: ExtendedModel) -> list[object]:

@@ -7,27 +7,14 @@ from typing import Protocol
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
-from ookg.graph.vocabulary import Vocabulary
-from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
+from ookg.newcomers.given import LabelledVectors
 from ookg.simulation.trust import TrustTable
 from ookg.types import IntArray
 
 
-class KnownModel(Protocol):
+class KnownModel(LabelledVectors, Protocol):
     """A trained model; `ookg.Model` is one. Named here so that nothing in this folder imports it."""
-
-    @property
-    def embedding(self) -> Embedding:
-        """The geometry and both tables."""
-
-    @property
-    def entities(self) -> Vocabulary:
-        """The known entities."""
-
-    @property
-    def relations(self) -> Vocabulary:
-        """The relations with a trained vector."""
 
     @property
     def index(self) -> GraphIndex:

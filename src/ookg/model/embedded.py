@@ -10,11 +10,11 @@ import torch
 
 from ookg.errors import InputError, unknown_name
 from ookg.extension.answers import NewVectors
-from ookg.models import Projected
 from ookg.newcomers.reducer import Correlation, Degree, Weights
 
 if TYPE_CHECKING:
-    from ookg.model.model import Given, Model
+    from ookg.model.model import Model
+    from ookg.newcomers.given import Given
 
 
 def weights_of_vectors(model: Model, weights: Weights | None, query_relation: str | None, *, refined: bool) -> Weights:
@@ -61,7 +61,7 @@ def _relation(model: Model, label: str, given: Given) -> int:
         raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
     if not given.newcomers.has_relation(np.array([number]))[0]:
         geometry = model.checkpoint.embedding.geometry
-        if isinstance(geometry, Projected):
+        if not geometry.makes_relations:
             remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
         else:
             remedy = "give a triple of it whose two ends are known"

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from ookg.errors import InputError
+from ookg.evaluation.growing import both_ways
 from ookg.models.embedding import Embedding
 from ookg.scoring.link_prediction import other_answers
-from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import query_rank_counts
 from ookg.system.progress import Reporter
 from ookg.training.continuing import Growth, UpdateSettings, continue_training
@@ -70,14 +70,8 @@ def held_out(embedding: Embedding, growth: Growth, share: float, seed: int) -> I
 
 def _mean_reciprocal_rank(embedding: Embedding, asked: IntArray, true: IntArray) -> float:
     """Over both ends of the asked triples, among all entities but the other right answers."""
-    head, relation, tail = asked.T
-    queries = Queries(
-        np.concatenate([head, tail]),
-        np.concatenate([relation, relation]),
-        np.concatenate([tail, head]),
-        np.repeat([True, False], len(asked)),
-    )
-    others, ranks = other_answers(queries, true, embedding.num_entities), []
+    queries, ranks = both_ways(asked), []
+    others = other_answers(queries, true, embedding.num_entities)
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries)))
         part = queries.select(rows)

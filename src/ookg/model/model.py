@@ -32,17 +32,16 @@ from ookg.extension.groups import Preparation
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
-from ookg.graph.triples import Triples, TripleSource
+from ookg.graph.triples import TripleSource
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers
 from ookg.newcomers.given import Given, find_given
-from ookg.newcomers.reducer import Correlation, Degree, Uniform, Weights
+from ookg.newcomers.reducer import Correlation, Degree, Weights, refuse_without_statistics
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import Protocol
 from ookg.scoring.ranking import TieRule
-from ookg.scoring.thresholds import Thresholds
 from ookg.simulation.audit import Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.defaults import NewcomerDefaults
@@ -214,10 +213,8 @@ class Model:
         weights: correlation weights by default; refine: fit the new vectors to their triples
         """
         weights = weights or self.default_weights(Correlation())
-        if self.checkpoint.statistics is None and not isinstance(weights, Uniform):
-            name = type(weights).__name__.lower()
-            problem = f"{name} weights need statistics of the training triples, which this model came without"
-            raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
+        if self.checkpoint.statistics is None:
+            refuse_without_statistics(weights)
         extended = ExtendedModel(self, Preparation(weights, limit, self.refinement(refine)))
         extended.add(triples)
         return extended
@@ -257,10 +254,6 @@ class Model:
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0."""
         return trust_table(newcomers, self.defaults.calibration(refine=refine, combine=combine), which)
-
-    def graph_evidence(self, given: Given) -> GraphEvidence:
-        """What the training and given triples say beside the vectors."""
-        return self.known_evidence.with_given(given.triples, given.newcomers.embedding.num_relations)
 
     def embed(
         self,
@@ -342,15 +335,3 @@ class Model:
     def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
         """The given triples with the new vectors fitted, if `refine` says so."""
         return given.refined_by(self.refinement(refine), report)
-
-    def thresholds(self, valid: Triples, given: Given) -> Thresholds:
-        """The thresholds that best separate the true from the false triples of `valid`."""
-        if valid.truth is None:
-            raise InputError(f"{valid.source}: no label column; thresholds need triples labelled 1 and 0")
-        ids = valid.encoded(given.entities, given.relations)
-        scores = given.newcomers.scores(ids)
-        scored = ~np.isnan(scores)
-        if not scored.any():
-            remedy = "give triples of known entities and relations"
-            raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
-        return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(given.relations))

@@ -16,7 +16,7 @@ from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.estimator import candidates
 from ookg.newcomers.least_squares import least_squares
-from ookg.newcomers.reducer import Uniform, Weights, normalised
+from ookg.newcomers.reducer import Uniform, Weights, normalised, refuse_without_statistics
 from ookg.newcomers.refinement import RefineSettings, refine
 from ookg.newcomers.relations import RelationPairs, fitted_relation_vectors
 from ookg.newcomers.support import Support, Unused, find_support
@@ -291,10 +291,7 @@ def find_newcomers(
     """
     num_entities = embedding.num_entities
     if graph is None:
-        if not isinstance(weights, Uniform):
-            name = type(weights).__name__.lower()
-            problem = f"{name} weights need statistics of the training triples, which this model came without"
-            raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
+        refuse_without_statistics(weights)
         graph = GraphStatistics.count(known, num_entities, embedding.num_relations)
     if weights.needs_query:
         counted = given

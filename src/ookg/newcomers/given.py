@@ -20,8 +20,8 @@ from ookg.system.progress import Reporter
 from ookg.types import IntArray
 
 
-class TrainedGraph(Protocol):
-    """Trained vectors, their labels and the training triples, such as a checkpoint has them."""
+class LabelledVectors(Protocol):
+    """Trained vectors and their labels."""
 
     @property
     def embedding(self) -> Embedding:
@@ -34,6 +34,10 @@ class TrainedGraph(Protocol):
     @property
     def relations(self) -> Vocabulary:
         """The relations with a trained vector."""
+
+
+class TrainedGraph(LabelledVectors, Protocol):
+    """The same and the training triples, such as a checkpoint has them."""
 
     @property
     def triples(self) -> IntArray:

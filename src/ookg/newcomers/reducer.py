@@ -78,6 +78,14 @@ class Correlation:
 Weights = Uniform | Degree | Correlation
 
 
+def refuse_without_statistics(weights: Weights) -> None:
+    """Refuse weights that a model without its training triples cannot have."""
+    if not isinstance(weights, Uniform):
+        name = type(weights).__name__.lower()
+        problem = f"{name} weights need statistics of the training triples, which this model came without"
+        raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
+
+
 def normalised(weights: FloatArray, group: IntArray, num_groups: int) -> FloatArray:
     """The weights divided by their group's sum; equal weights in a group whose sum is not a positive number.
 
