@@ -12,6 +12,7 @@ import numpy as np
 
 from ookg.datasets.encoded import EncodedDataset
 from ookg.datasets.places import data_folders
+from ookg.datasets.shots import TASK_SPLITS, EncodedFewShot, EncodedTasks
 from ookg.datasets.snapshots import SNAPSHOT_PARTS, EncodedGrowth, Snapshot
 from ookg.errors import FileError
 from ookg.graph.ids import TripleIds
@@ -26,31 +27,37 @@ UNPACKING_ERRORS = (
 DATASET_PARTS = ("train", "valid", "aux", "test")
 
 
-def pack(dataset: EncodedDataset | EncodedGrowth, folder: str | Path) -> Path:
+def pack(dataset: EncodedDataset | EncodedGrowth | EncodedFewShot, folder: str | Path) -> Path:
     """Write a data set as NAME.npz, atomically; return its path.
 
-    sizes: of an ordinary set its four numbers of entities and relations; of a growing one a row per snapshot, with the
-    entities and relations known by then and the triples of train, valid and test, which lie one after the other
+    sizes: of an ordinary set and of a few-shot set the four numbers of entities and relations; of a growing one a row
+    per snapshot, with the entities and relations known by then and the triples of train, valid and test, which lie one
+    after the other. A few-shot set has the newcomers of its triples beside them.
     """
+    packed: dict[str, Any]
     if isinstance(dataset, EncodedGrowth):
         last = len(dataset.snapshots) - 1
-        arrays: dict[str, Array] = {
+        packed = {
             "train": dataset.until(last, "train"),
             "valid": dataset.until(last, "valid"),
             "test": dataset.until(last, "test"),
         }
-        sizes = [[s.num_entities, s.num_relations, *map(len, (s.train, s.valid, s.test))] for s in dataset.snapshots]
+        rows = [[s.num_entities, s.num_relations, *map(len, (s.train, s.valid, s.test))] for s in dataset.snapshots]
+        sizes = np.array(rows)
     else:
-        arrays = {part: getattr(dataset, part) for part in DATASET_PARTS}
-        sizes = [[dataset.num_known, dataset.num_entities, dataset.num_trained, dataset.num_relations]]
-    packed: dict[str, Any] = {part: ids.astype(np.int32) for part, ids in arrays.items()}
+        sizes = np.array([dataset.num_known, dataset.num_entities, dataset.num_trained, dataset.num_relations])
+        if isinstance(dataset, EncodedFewShot):
+            packed = {"train": dataset.train, "valid": dataset.valid.triples, "test": dataset.test.triples}
+            packed |= {"valid_newcomer": dataset.valid.newcomer, "test_newcomer": dataset.test.newcomer}
+        else:
+            packed = {part: getattr(dataset, part) for part in DATASET_PARTS}
+    packed = {part: ids.astype(np.int32) for part, ids in packed.items()}
     if isinstance(dataset, EncodedDataset):
         truths = {"valid_truth": dataset.valid_truth, "test_truth": dataset.test_truth}
         packed |= {part: truth for part, truth in truths.items() if truth is not None}
     path = Path(folder) / f"{dataset.name}.npz"
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        shape = np.array(sizes) if isinstance(dataset, EncodedGrowth) else np.array(sizes[0])
-        np.savez_compressed(file, sizes=shape, **packed)
+        np.savez_compressed(file, sizes=sizes, **packed)
     return path
 
 
@@ -60,13 +67,15 @@ def find_packed(name: str, data: str | Path | None = None) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def read_packed(path: str | Path) -> EncodedDataset | EncodedGrowth:
+def read_packed(path: str | Path) -> EncodedDataset | EncodedGrowth | EncodedFewShot:
     """The data set of a file that `pack` wrote, under the file's name."""
     path = Path(path)
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, Array] = {name: file[name] for name in file.files}
-        return _growth(path.stem, arrays) if arrays["sizes"].ndim == 2 else _dataset(path.stem, arrays)
+        if arrays["sizes"].ndim == 2:
+            return _growth(path.stem, arrays)
+        return (_few_shot if "test_newcomer" in arrays else _dataset)(path.stem, arrays)
     except UNPACKING_ERRORS as error:
         remedy = "pack the data set again with benchmarks/pack.py"
         raise FileError(path, f"no packed data set ({error})", remedy) from error
@@ -108,6 +117,18 @@ def _growth(name: str, arrays: dict[str, Array]) -> EncodedGrowth:
         train, valid, test = (_ids(part, entities, relations) for part in ids)
         snapshots.append(Snapshot(train, valid, test, entities, relations))
     return EncodedGrowth(name, tuple(snapshots))
+
+
+def _few_shot(name: str, arrays: dict[str, Array]) -> EncodedFewShot:
+    known, entities, trained, relations = map(int, arrays["sizes"])
+    tasks = []
+    for split in TASK_SPLITS:
+        newcomer, triples = arrays[f"{split}_newcomer"], _ids(arrays[split], entities, relations)
+        if newcomer.dtype.kind not in "iu" or (triples[:, [0, 2]] != newcomer[:, None]).all(axis=1).any():
+            raise ValueError("newcomers that do not fit the triples")
+        tasks.append(EncodedTasks(newcomer.astype(np.int64), triples))
+    train = _ids(arrays["train"], known, trained)
+    return EncodedFewShot(name, known, entities, trained, relations, train, *tasks)
 
 
 def _ids(array: Array, entities: int, relations: int) -> TripleIds:

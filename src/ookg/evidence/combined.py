@@ -190,11 +190,28 @@ class CombinedScorer(Scorer):
 
     def answer_scores(self, queries: Queries) -> Tensor:
         """The weighted sum for each known entity."""
-
-        def evidence(name: str, device: torch.device) -> Tensor:
-            return self.evidence[name].of_answers(queries, self.num_known, device)
-
         vectors = (scorer.answer_scores(queries) for scorer in self.vectors)
+        return self._combined(vectors, queries, self.num_known)
+
+    def is_answer(self, entities: IntArray) -> BoolArray:
+        """Whether every model can score it."""
+        is_answer: BoolArray = np.logical_and.reduce([scorer.is_answer(entities) for scorer in self.vectors])
+        return is_answer
+
+    def may_be_itself(self, queries: Queries) -> BoolArray:
+        """Whether every model allows it."""
+        allowed: BoolArray = np.logical_and.reduce([scorer.may_be_itself(queries) for scorer in self.vectors])
+        return allowed
+
+    def all_answer_scores(self, queries: Queries, num_entities: int) -> Tensor:
+        """The weighted sum for each known and new entity, standardised over the known ones."""
+        vectors = (scorer.all_answer_scores(queries, num_entities) for scorer in self.vectors)
+        return self._combined(vectors, queries, num_entities)
+
+    def _combined(self, vectors: Iterable[Tensor], queries: Queries, num_answers: int) -> Tensor:
+        def evidence(name: str, device: torch.device) -> Tensor:
+            return self.evidence[name].of_answers(queries, num_answers, device)
+
         return combined_scores(vectors, self.num_known, self.weights, evidence)
 
     def scores(self, triples: IntArray) -> FloatArray:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ookg.graph.index import GraphIndex
 from ookg.graph.layers import Layers
-from ookg.types import FloatArray, IntArray
+from ookg.types import BoolArray, FloatArray, IntArray
 
 # What has more relations than this says little about which go together, and a list of its pairs is as long as the
 # square of their number. The published sets have 50 at most.
@@ -245,6 +245,13 @@ def _most_frequent_pairs(has: Any, most: IntArray) -> Any:
         parts.append(sparse.csr_array((pairs.data[chosen], (row[chosen], column[chosen])), shape=pairs.shape))
     frequent = sparse.vstack(parts, format="csr")
     return frequent.maximum(frequent.T)
+
+
+def relations_with_loops(triples: IntArray, num_relations: int) -> BoolArray:
+    """(relations,) whether some triple joins an entity to itself over each of the first relations."""
+    has_loops = np.zeros(num_relations, dtype=np.bool_)
+    has_loops[triples[triples[:, 0] == triples[:, 2], 1]] = True
+    return has_loops
 
 
 def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,16 +40,19 @@ from ookg.graph.reading import (
 from ookg.graph.vocabulary import Vocabulary, text_array
 from ookg.system.display import counted
 from ookg.system.files import atomic_write
-from ookg.types import BoolArray
+from ookg.types import BoolArray, IntArray
 
 __all__ = [
+    "Tasks",
     "TripleFormat",
     "TripleIds",
     "Triples",
     "as_triples",
     "first_occurrences",
+    "read_tasks",
     "read_triples",
     "triple_keys",
+    "write_tasks",
     "write_triples",
 ]
 
@@ -233,6 +236,64 @@ def _write_tsv(path: Path, table: Any, sink: Any) -> None:
                 )
         lines = pc.binary_join_element_wise(*columns, "\t").to_pylist()
         sink.write(("\n".join(lines) + "\n").encode())
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """Triples about newcomers, in order; newcomer: (triples,) the end that each is about, as an id of its entities."""
+
+    newcomer: IntArray
+    triples: Triples
+
+    def __len__(self) -> int:
+        return len(self.newcomer)
+
+
+TASK_COLUMNS = ("1", "2", "3", "4")  # newcomer, head, relation, tail
+
+
+def read_tasks(path: str | Path) -> Tasks:
+    """Read rows of newcomer, head, relation and tail; the newcomer is one of both ends. Repeated triples are dropped.
+
+    path: TSV or CSV, also compressed, or Parquet
+    """
+    path = Path(path)
+    source = _open(path, TripleFormat(columns=TASK_COLUMNS))
+    newcomers, *columns = read if len(read := source.read()) == 4 else [pa.array([], pa.string())] * 4  # an empty file
+    for name, column in zip(("newcomer", "head", "relation", "tail"), (newcomers, *columns), strict=True):
+        is_empty = pc.equal(pc.utf8_trim_whitespace(column.cast(pa.string())), "").to_numpy(zero_copy_only=False)
+        if is_empty.any():
+            problem = f"row {int(np.argmax(is_empty)) + 1:,}: empty {name}"
+            raise FileError(path, problem, "give newcomer, head, relation and tail in every row")
+    triples = _from_columns(columns, str(path), TripleFormat(), True, NoLines())
+    codes, labels = _encode(newcomers)
+    newcomer: IntArray = triples.entities.ids(labels)[codes].astype(np.int64)
+    strange = np.flatnonzero((newcomer < 0) | (triples.ids[:, [0, 2]] != newcomer[:, None]).all(axis=1))
+    if len(strange):
+        row = int(strange[0])
+        label, triple = labels[int(codes[row])].as_py(), next(iter(triples.select(strange[:1])))
+        problem = f"row {row + 1:,}: newcomer {label!r} is neither head nor tail of ({', '.join(triple)})"
+        raise FileError(path, problem, "give newcomer, head, relation and tail in this order")
+    kept = first_occurrences(triples.ids, len(triples.entities), len(triples.relations))
+    if kept is None:
+        return Tasks(newcomer, triples)
+    chosen = replace(triples, ids=triples.ids[kept], duplicates=len(newcomer) - len(kept))
+    return Tasks(newcomer[kept], chosen)
+
+
+def write_tasks(path: str | Path, tasks: Tasks) -> None:
+    """Write rows of newcomer, head, relation and tail as TSV."""
+    path = Path(path)
+    triples = tasks.triples
+    columns = [triples.entities.labels.take(pa.array(tasks.newcomer)), *triples.columns()]
+    names = ["newcomer", "head", "relation", "tail"]
+    if len(tasks) and is_header([column[0].as_py() for column in columns]):
+        columns = [
+            pa.concat_arrays([pa.array([name], column.type), column])
+            for name, column in zip(names, columns, strict=True)
+        ]
+    with atomic_write(path) as temporary, pa.output_stream(str(temporary), compression=None) as sink:
+        _write_tsv(path, pa.table(dict(zip(names, columns, strict=True))), sink)
 
 
 def _open(path: Path, form: TripleFormat) -> LabelReader:

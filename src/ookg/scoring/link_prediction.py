@@ -12,10 +12,11 @@ from ookg.scoring.scorer import Scorer
 from ookg.system.progress import Reporter
 from ookg.types import BoolArray, IntArray
 
-Protocol = Literal["paper", "lan"]
+Protocol = Literal["paper", "lan", "all"]
 PROTOCOLS: dict[Protocol, str] = {
     "paper": "the paper's code: among all ids of the data set, every test triple",
     "lan": "LAN's code: among known entities, test triples whose relation is in train",
+    "all": "among all entities, known and new, each by its own vector; every test triple",
 }
 
 
@@ -31,24 +32,35 @@ def link_prediction(
 
     true_triples: all that is known to be true; num_ids: entities of the data set, known and new
 
-    New entities come after all known ones. A query that cannot be scored (a relation without a trained vector, an
-    entity without a usable neighbour) says nothing: all its candidates are equal.
+    New entities come after all known ones; by the protocol "all" they stand where their own vectors put them, and only
+    those without a vector come last. A query that cannot be scored (a relation without a trained vector, an entity
+    without a usable neighbour) says nothing: all its candidates are equal.
     """
-    num_known = scorer.num_known
-    num_candidates = num_ids if protocol == "paper" else num_known
+    ranks_new, num_known = protocol == "all", scorer.num_known
+    num_candidates = num_known if protocol == "lan" else num_ids
+    everyone = np.arange(num_candidates)
+    is_answer = scorer.is_answer(everyone) if ranks_new else everyone < num_known
+    has_place = np.append(is_answer, False)[np.minimum(queries.answer, num_candidates)]
+    if ranks_new:
+        not_itself = ~scorer.may_be_itself(queries)
+        has_place &= ~(not_itself & (queries.answer == queries.entity))
+        # As if it were stated already: then it is no rival of other answers.
+        loops = np.stack([queries.entity, queries.relation, queries.entity], axis=1)[not_itself]
+        true_triples = np.concatenate([true_triples, loops])
     others = other_answers(queries, true_triples, num_candidates)
     query, other = others.pairs(0, len(queries))
-    rivals_known = num_known - np.bincount(query[other < num_known], minlength=len(queries))
-    rivals_new = num_candidates - num_known - np.bincount(query[other >= num_known], minlength=len(queries))
+    rivals_placed = is_answer.sum() - np.bincount(query[is_answer[other]], minlength=len(queries))
+    rivals_last = (~is_answer).sum() - np.bincount(query[~is_answer[other]], minlength=len(queries))
 
     scored = scorer.answerable(queries)
     # What holds where the answer, or everything, is without a vector; `others` includes the answer itself.
-    better = np.where(scored, rivals_known, 0)
-    equal = np.where(scored, rivals_new, rivals_known + rivals_new)
-    rows = np.flatnonzero(scored & (queries.answer < num_known))
+    better = np.where(scored, rivals_placed, 0)
+    equal = np.where(scored, rivals_last, rivals_placed + rivals_last)
+    rows = np.flatnonzero(scored & has_place)
     for start in range(0, len(rows), scorer.queries_at_once):
         chunk = rows[start : start + scorer.queries_at_once]
-        ranked = scorer.rank_counts(queries.select(chunk), others.select(chunk))
+        asked, true = queries.select(chunk), others.select(chunk)
+        ranked = scorer.all_rank_counts(asked, true, num_ids) if ranks_new else scorer.rank_counts(asked, true)
         better[chunk], equal[chunk] = ranked.better, ranked.equal
         if report is not None:
             report(start + len(chunk))
@@ -57,7 +69,7 @@ def link_prediction(
 
 def kept_by(protocol: Protocol, queries: Queries, num_known: int, num_relations: int) -> Queries:
     """The queries that a protocol asks."""
-    if protocol == "paper":
+    if protocol != "lan":
         return queries
     return queries.select((queries.relation < num_relations) & (queries.answer < num_known))
 

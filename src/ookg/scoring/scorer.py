@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
 from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import AnswerIndex, RankCounts, query_rank_counts, score_rank_counts, views
@@ -49,12 +52,42 @@ class Scorer(ABC):
         """Compare the known answer of each answerable query with all known entities but its other true answers."""
         return score_rank_counts(self.answer_scores(queries), queries.answer, others.distinct_below(self.num_known))
 
+    # New entities as answers.
+
+    def is_answer(self, entities: IntArray) -> BoolArray:
+        """(entities,) whether each can be an answer; by default known ones alone."""
+        known: BoolArray = entities < self.num_known
+        return known
+
+    def may_be_itself(self, queries: Queries) -> BoolArray:
+        """(queries,) whether the entity that is asked about can be its own answer."""
+        return np.ones(len(queries), dtype=np.bool_)
+
+    def all_answer_scores(self, queries: Queries, num_entities: int) -> Tensor:
+        """(queries, entities) the score with each of the first entities, known and new; -inf for what is no answer."""
+        known = self.answer_scores(queries)
+        new = known.new_full((len(queries), num_entities - self.num_known), -torch.inf)
+        return torch.cat([known, new], dim=1)
+
+    def all_rank_counts(self, queries: Queries, others: AnswerIndex, num_entities: int) -> RankCounts:
+        """Compare each answer with all of the first entities, known and new, but the query's other true answers.
+
+        The queries are answerable, and their answers can be answers.
+        """
+        scores = self.all_answer_scores(queries, num_entities)
+        return score_rank_counts(scores, queries.answer, others.distinct_below(num_entities))
+
 
 class TranslationScorer(Scorer):
-    """-D(h, r, t) of a translational model, new entities represented from their given triples."""
+    """-D(h, r, t) of a translational model, new entities represented from their given triples.
 
-    def __init__(self, newcomers: Newcomers) -> None:
-        self.newcomers = newcomers
+    A new entity is seen by the asked relation, whichever end it is at: with correlation weights its vector as an answer
+    is that relation's too.
+    loops: (relations,) over which of them an entity can be its own answer; None for all
+    """
+
+    def __init__(self, newcomers: Newcomers, loops: BoolArray | None = None) -> None:
+        self.newcomers, self.loops = newcomers, loops
         self.num_known, self.num_relations = newcomers.embedding.num_entities, newcomers.embedding.num_relations
 
     def answerable(self, queries: Queries) -> BoolArray:
@@ -87,6 +120,52 @@ class TranslationScorer(Scorer):
     def rank_counts(self, queries: Queries, others: AnswerIndex) -> RankCounts:
         """Count what is nearer to the point where the answer should be."""
         return query_rank_counts(self.newcomers.embedding, self._vectors(queries), queries, others)
+
+    def is_answer(self, entities: IntArray) -> BoolArray:
+        """Whether each has a vector."""
+        return self.newcomers.has_vector(entities)
+
+    def may_be_itself(self, queries: Queries) -> BoolArray:
+        """Whether the relation has loops."""
+        if self.loops is None:
+            return super().may_be_itself(queries)
+        has_loops: BoolArray = np.append(self.loops, False)[np.minimum(queries.relation, len(self.loops))]
+        return has_loops
+
+    def all_answer_scores(self, queries: Queries, num_entities: int) -> Tensor:
+        """-D to each known and new entity; -inf where it has no vector."""
+        scores = self.newcomers.embedding.entities.new_empty(len(queries), num_entities)
+        for rows, table in self._tables(queries, num_entities):
+            part = queries.select(rows)
+            for view in views(table, self._vectors(part), part):
+                gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.entities)
+                scores[torch.from_numpy(rows[view.rows]).to(scores.device)] = -gaps
+        return scores.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+
+    def all_rank_counts(self, queries: Queries, others: AnswerIndex, num_entities: int) -> RankCounts:
+        """Count what is nearer; what has no vector is nearer to nothing."""
+        counts = RankCounts(*np.empty((2, len(queries)), dtype=np.int64))
+        for rows, table in self._tables(queries, num_entities):
+            part = queries.select(rows)
+            ranked = query_rank_counts(table, self._vectors(part), part, others.select(rows))
+            counts.better[rows], counts.equal[rows] = ranked.better, ranked.equal
+        return counts
+
+    def _tables(self, queries: Queries, num_entities: int) -> Iterator[tuple[IntArray, Embedding]]:
+        """Rows of the queries, and the vectors of the first entities as their relation sees them; NaN for none.
+
+        Where weights depend on the relation, the next table overwrites the one before.
+        """
+        newcomers = self.newcomers.with_room_for(num_entities - self.num_known)
+        trained = newcomers.embedding
+        new = np.arange(self.num_known, num_entities)
+        table = torch.cat([trained.entities, trained.entities.new_empty(len(new), trained.entities.shape[1])])
+        needs_query = newcomers.weights.needs_query and newcomers.refined is None
+        relations = np.unique(queries.relation) if needs_query else np.zeros(1, dtype=np.int64)
+        for relation in relations:
+            rows = np.flatnonzero(queries.relation == relation) if needs_query else np.arange(len(queries))
+            table[self.num_known :] = newcomers.entity_vectors(new, np.full(len(new), relation))
+            yield rows, Embedding(trained.geometry, table, trained.relations)
 
     def _vectors(self, queries: Queries) -> Tensor:
         """The vectors of the queries' entities, (queries, entity_width)."""

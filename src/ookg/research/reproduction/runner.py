@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ookg.datasets.encoded import EncodedDataset
 from ookg.datasets.packed import find_packed, read_packed
+from ookg.datasets.shots import EncodedFewShot
 from ookg.datasets.snapshots import EncodedGrowth
 from ookg.errors import InputError, TrainingInterrupted
 from ookg.research.reproduction import efficiency_results
@@ -205,7 +206,7 @@ class _DatasetReader:
 
     def __init__(self, data: str | Path | None) -> None:
         self.data = data
-        self._last: EncodedDataset | EncodedGrowth | None = None
+        self._last: EncodedDataset | EncodedGrowth | EncodedFewShot | None = None
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse before the first training what would fail at a later one."""
@@ -230,8 +231,9 @@ class _DatasetReader:
     def newcomers(self, name: str) -> EncodedDataset:
         """A data set with new entities."""
         dataset = self(name)
-        if isinstance(dataset, EncodedGrowth):
-            raise InputError(f"data set {name}: is packed as a growing one; pack it again with benchmarks/pack.py")
+        if not isinstance(dataset, EncodedDataset):
+            kind = "a growing one" if isinstance(dataset, EncodedGrowth) else "one with tasks"
+            raise InputError(f"data set {name}: is packed as {kind}; pack it again with benchmarks/pack.py")
         return dataset
 
     def growing(self, name: str) -> EncodedGrowth:
@@ -241,13 +243,20 @@ class _DatasetReader:
             raise InputError(f"data set {name}: is packed as one that does not grow; pack it again")
         return dataset
 
-    def __call__(self, name: str) -> EncodedDataset | EncodedGrowth:
+    def few_shot(self, name: str) -> EncodedFewShot:
+        """A few-shot data set."""
+        dataset = self(name)
+        if not isinstance(dataset, EncodedFewShot):
+            raise InputError(f"data set {name}: is packed as one without tasks; pack it again")
+        return dataset
+
+    def __call__(self, name: str) -> EncodedDataset | EncodedGrowth | EncodedFewShot:
         """The data set of that name."""
         if self._last is None or self._last.name != name:
             self._last = self._read(name)
         return self._last
 
-    def _read(self, name: str) -> EncodedDataset | EncodedGrowth:
+    def _read(self, name: str) -> EncodedDataset | EncodedGrowth | EncodedFewShot:
         packed = find_packed(name, self.data)
         if packed is not None:
             return read_packed(packed)
