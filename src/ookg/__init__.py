@@ -13,6 +13,7 @@ from ookg.version import __version__ as __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ookg.datasets.few_shot import load_few_shot as load_few_shot
     from ookg.datasets.folder import load_dataset as load_dataset
     from ookg.datasets.growing import load_growing as load_growing
     from ookg.errors import OokgError as OokgError
@@ -67,6 +68,7 @@ _HOMES = {
     "evaluate": "ookg.evaluation.evaluate",
     "judge": "ookg.evaluation.judging",
     "load_dataset": "ookg.datasets.folder",
+    "load_few_shot": "ookg.datasets.few_shot",
     "load_growing": "ookg.datasets.growing",
     "preset": "ookg.training.settings",
     "read_triples": "ookg.graph.triples",

@@ -1,4 +1,4 @@
-"""How good a model is on a data set with new entities, or on a growing one. Hits and accuracy are percentages."""
+"""How good a model is on a data set with new entities, a few-shot or a growing one. Hits and accuracy: percentages."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    whole_number,
 )
 
 if TYPE_CHECKING:
     from ookg.datasets.dataset import Dataset
+    from ookg.datasets.few_shot import FewShotDataset
     from ookg.datasets.growing import GrowingDataset
+    from ookg.evaluation.few_shot import FewShotFigures
     from ookg.evaluation.growing import GrowthFigures
+    from ookg.scoring.ranking import RankSummary
 
 SUMMARY = "how good is that, on a data set"
+RANK_COLUMNS = ("MRR", "mean rank", "Hits@1", "Hits@3", "Hits@10")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,11 +46,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--protocol",
-        choices=("paper", "lan"),
-        default="paper",
-        help="link prediction: rank among all ids, every test triple (the paper's code, default), "
-        "or among known entities, relations of train only (LAN's code)",
+        choices=("paper", "lan", "all"),
+        help="link prediction: rank among all ids, new ones last, every test triple (the paper's code, default), "
+        "among known entities, relations of train only (LAN's code), "
+        "or among all, each new one by its own vector (default for few-shot sets)",
     )
+    parser.add_argument(
+        "--shots", type=whole_number, metavar="K", help="few-shot sets: the first K triples of each newcomer are given"
+    )
+    parser.add_argument("--tasks", choices=("valid", "test"), help="few-shot sets: whose newcomers are asked (test)")
     parser.add_argument(
         "--ties",
         choices=("mean", "optimistic", "pessimistic"),
@@ -59,16 +68,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate and print."""
+    from ookg.datasets.few_shot import find_few_shot, load_few_shot
     from ookg.datasets.folder import load_dataset
     from ookg.datasets.growing import find_growing, load_growing
     from ookg.evaluation.evaluate import LinkPredictionResult
+    from ookg.evaluation.few_shot import FewShotFigures
     from ookg.evaluation.growing import GrowthFigures
     from ookg.scoring.link_prediction import PROTOCOLS
 
     current = load_current(arguments)
     model = current.model
-    if find_growing(arguments.dataset, arguments.data) is not None:
-        dataset: Dataset | GrowingDataset = load_growing(arguments.dataset, arguments.data)
+    dataset: Dataset | GrowingDataset | FewShotDataset
+    is_growing = find_growing(arguments.dataset, arguments.data) is not None
+    if is_growing or find_few_shot(arguments.dataset, arguments.data) is not None:
+        dataset = (load_growing if is_growing else load_few_shot)(arguments.dataset, arguments.data)
         if current.difference.added:
             note(
                 "note: what was added since the last update is not asked here; `ookg update` lets the vectors learn it"
@@ -86,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
         combine=arguments.combine,
         protocol=arguments.protocol,
         ties=arguments.ties,
+        shots=arguments.shots,
+        tasks=arguments.tasks,
         progress=True,
     )
     if not isinstance(result, GrowthFigures):
@@ -95,22 +110,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if isinstance(result, GrowthFigures):
         _print_growth(dataset.name, result)
+    elif isinstance(result, FewShotFigures):
+        _print_few_shot(dataset.name, result)
     elif isinstance(result, LinkPredictionResult):
         title = f"{dataset.name}, link prediction ({PROTOCOLS[result.protocol]})"
-        figures = result.summary
-        row = (
-            figures.queries,
-            figures.mrr,
-            figures.mean_rank,
-            figures.hits_at_1,
-            figures.hits_at_3,
-            figures.hits_at_10,
-        )
-        print_table(
-            ("queries", "MRR", "mean rank", "Hits@1", "Hits@3", "Hits@10"),
-            [(row[0], row[1], *(f"{value:.1f}" for value in row[2:]))],
-            title,
-        )
+        print_table(("queries", *RANK_COLUMNS), [(result.summary.queries, *_rank_row(result.summary))], title)
         if result.unscored:
             print(f"{result.unscored:,} queries could not be scored: all their candidates rank equal")
     else:
@@ -120,6 +124,27 @@ def run(arguments: argparse.Namespace) -> int:
         if result.unscored:
             print(f"{result.unscored:,} claims could not be scored: they count as held false")
     return 0
+
+
+def _rank_row(figures: RankSummary) -> tuple[object, ...]:
+    """The figures as `RANK_COLUMNS` names them."""
+    shares = (figures.mean_rank, figures.hits_at_1, figures.hits_at_3, figures.hits_at_10)
+    if not figures.queries:
+        return (None,) * len(RANK_COLUMNS)
+    return (figures.mrr, *(f"{value:.1f}" for value in shares))
+
+
+def _print_few_shot(name: str, figures: FewShotFigures) -> None:
+    """All questions, those with a known and with a new answer, and those about newcomers with so many triples."""
+    from ookg.scoring.link_prediction import PROTOCOLS
+
+    parts = [("all", figures.all), ("with a known answer", figures.known), ("with a new answer", figures.new)]
+    parts += [(f"of newcomers with {row.given} given", row.summary) for row in figures.by_given]
+    title = f"{name}, {figures.split}-tasks, {figures.shots} given of each newcomer ({PROTOCOLS[figures.protocol]})"
+    rows = [(part, summary.queries, *_rank_row(summary)) for part, summary in parts]
+    print_table(("questions", "number", *RANK_COLUMNS), rows, title)
+    if figures.unscored:
+        print(f"{figures.unscored:,} questions could not be scored: all their candidates rank equal")
 
 
 def _print_growth(name: str, figures: GrowthFigures) -> None:

@@ -1,4 +1,4 @@
-"""Train an embedding on the triples of a file, or on the train part of a data set."""
+"""Train an embedding on the triples of a file, or on the train part of a data set (of a few-shot one, all it knows)."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train and store."""
+    from ookg.datasets.few_shot import find_few_shot, load_few_shot
     from ookg.datasets.folder import load_dataset
     from ookg.datasets.published import published_sets
     from ookg.errors import InputError, ModelNotStored, unknown_name
@@ -83,7 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     names = {name.lower() for name in published_sets()}
     path = Path(arguments.triples)
     valid: Any = None
-    if path.is_dir() or (not path.exists() and arguments.triples.lower() in names):
+    is_few_shot = (path.is_dir() or not path.exists()) and find_few_shot(arguments.triples, arguments.data) is not None
+    if is_few_shot:
+        triples = load_few_shot(arguments.triples, arguments.data).train
+    elif path.is_dir() or (not path.exists() and arguments.triples.lower() in names):
         dataset = load_dataset(arguments.triples, arguments.data)
         triples, valid = dataset.train, dataset.valid
     else:

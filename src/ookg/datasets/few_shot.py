@@ -9,19 +9,33 @@ from pathlib import Path
 
 import numpy as np
 
-from ookg.datasets.dataset import compact, part_files
+from ookg.datasets.dataset import Dataset, compact, part_files
 from ookg.datasets.places import data_folders
-from ookg.datasets.shots import EncodedFewShot, EncodedTasks
+from ookg.datasets.shots import TASK_SPLITS, EncodedFewShot, EncodedTasks, TaskSplit, first_of_each
 from ookg.errors import DatasetError, InputError, unknown_name
 from ookg.graph.triples import Tasks, Triples, first_occurrences, read_tasks, read_triples, write_tasks, write_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.system.display import counted
 from ookg.system.files import staged_folder
-from ookg.types import IntArray
+from ookg.types import BoolArray, IntArray
 
 FEW_SHOT_FOLDER = "few-shot"  # where few-shot sets lie beside the others
 KNOWN_PARTS = ("in-graph", "train-tasks")
 TASK_PARTS = ("valid-tasks", "test-tasks")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledShots:
+    """What is given about the newcomers of a split, and what is asked, as the aux and the test part of a data set.
+
+    dataset: its valid part is what else is true: the triples of the other split
+    asks_tail: (test triples,) whether the newcomer is the head, and the tail is asked for
+    """
+
+    split: TaskSplit
+    shots: int
+    dataset: Dataset
+    asks_tail: BoolArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +69,7 @@ class FewShotDataset:
     @cached_property
     def encoded(self) -> EncodedFewShot:
         """The same as ids."""
-        return self.encoded_on(self.known_entities, self.relations)
-
-    def encoded_on(self, known: Vocabulary, trained: Vocabulary) -> EncodedFewShot:
-        """The same on the ids of known entities and trained relations, such as a model has them; others come after."""
-        entities, relations = known, trained
+        entities, relations = self.known_entities, self.relations
         for part in (self.train, self.test.triples, self.valid.triples):
             entities, relations = entities.extended(part.entities.labels), relations.extended(part.relations.labels)
 
@@ -69,14 +79,29 @@ class FewShotDataset:
 
         return EncodedFewShot(
             name=self.name,
-            num_known=len(known),
+            num_known=len(self.known_entities),
             num_entities=len(entities),
-            num_trained=len(trained),
+            num_trained=len(self.relations),
             num_relations=len(relations),
             train=self.train.encoded(entities, relations),
             valid=encoded(self.valid),
             test=encoded(self.test),
         )
+
+    def tasks(self, split: TaskSplit) -> Tasks:
+        """The triples about newcomers of a split."""
+        if split not in TASK_SPLITS:
+            raise InputError(f"tasks {split!r}; choose {' or '.join(TASK_SPLITS)}")
+        return self.valid if split == "valid" else self.test
+
+    def at(self, split: TaskSplit, shots: int) -> LabelledShots:
+        """The first `shots` triples of each newcomer are given, the others asked."""
+        tasks, others = self.tasks(split), self.tasks("test" if split == "valid" else "valid")
+        is_given = first_of_each(tasks.newcomer, shots, f"{split}-tasks of {self.name}")
+        given, asked = (compact(tasks.triples.select(rows)) for rows in (is_given, ~is_given))
+        dataset = Dataset(self.name, "link-prediction", self.train, others.triples, given, asked)
+        asks_tail = tasks.triples.ids[~is_given, 0] == tasks.newcomer[~is_given]
+        return LabelledShots(split, shots, dataset, asks_tail)
 
     def check(self) -> None:
         """Refuse a data set whose newcomers are not new."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ookg.datasets.dataset import PARTS, Dataset, part_files
 from ookg.datasets.encoded import Task
+from ookg.datasets.few_shot import is_few_shot
 from ookg.datasets.growing import snapshot_folders
 from ookg.datasets.places import data_folders
 from ookg.datasets.published import published_set, published_sets
@@ -54,6 +55,9 @@ def _read_folder(folder: Path) -> Dataset:
     if snapshot_folders(folder):
         remedy = f"name one of its files, such as {folder / '0' / 'train.txt'}, or use it with `ookg evaluate`"
         raise DatasetError(f"{folder}: is a growing data set, a folder of snapshots; {remedy}")
+    if is_few_shot(folder) and not part_files(folder, "train"):
+        remedy = "use it with `ookg train`, or with `ookg evaluate --shots K`"
+        raise DatasetError(f"{folder}: is a few-shot data set, with tasks of newcomers; {remedy}")
     train = read_triples(_part_file(folder, "train"), labels="refused")
     aux = read_triples(_part_file(folder, "aux"), labels="refused")
     test = read_triples(_part_file(folder, "test"), keep_duplicates=True)

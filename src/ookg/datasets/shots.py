@@ -16,6 +16,24 @@ TaskSplit = Literal["valid", "test"]
 TASK_SPLITS: tuple[TaskSplit, ...] = ("valid", "test")
 
 
+def first_of_each(newcomer: IntArray, shots: int, whose: str) -> BoolArray:
+    """(triples,) which triples are given: the first `shots` of each newcomer. Something must be left to ask.
+
+    newcomer: (triples,) whom each triple is about; whose: whose triples they are, for messages
+    """
+    if shots < 1:
+        raise InputError(f"{shots} shots; give 1 triple per newcomer or more")
+    order = np.argsort(newcomer, kind="stable")
+    grouped = newcomer[order]
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order)) - np.searchsorted(grouped, grouped)
+    is_given: BoolArray = place < shots
+    if is_given.all():
+        most = f"newcomers have at most {1 + int(place.max())} triples" if len(place) else "there are no triples"
+        raise InputError(f"{whose}: nothing is left to ask after {shots:,} shots ({most}); give fewer shots")
+    return is_given
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedTasks:
     """Triples about newcomers, in order.
@@ -25,15 +43,6 @@ class EncodedTasks:
 
     newcomer: IntArray
     triples: TripleIds
-
-    def place(self) -> IntArray:
-        """(triples,) the place of each triple among its newcomer's, counted from 0."""
-        order = np.argsort(self.newcomer, kind="stable")
-        grouped = self.newcomer[order]
-        starts = np.searchsorted(grouped, grouped)
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order)) - starts
-        return place
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +107,7 @@ class EncodedFewShot:
     def at(self, split: TaskSplit, shots: int) -> Shots:
         """The first `shots` triples of each newcomer are given, the others asked."""
         tasks = self.tasks(split)
-        if shots < 1:
-            raise InputError(f"{shots} shots; give 1 triple per newcomer or more")
-        is_given = tasks.place() < shots
-        if is_given.all():
-            most = 1 + int(tasks.place().max(initial=-1))
-            problem = f"data set {self.name}: with {shots:,} shots no {split} triple is left to ask"
-            raise InputError(f"{problem}; newcomers have at most {most:,} triples, give fewer shots")
+        is_given = first_of_each(tasks.newcomer, shots, f"{split}-tasks of {self.name}")
         return Shots(split, shots, tasks.triples[is_given], tasks.triples[~is_given], tasks.newcomer[~is_given])
 
     @property

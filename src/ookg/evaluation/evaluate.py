@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,17 @@ from torch import Tensor
 
 from ookg.datasets.dataset import Dataset
 from ookg.datasets.encoded import EncodedDataset, Task
+from ookg.datasets.few_shot import FewShotDataset, LabelledShots, find_few_shot, load_few_shot
 from ookg.datasets.folder import load_dataset
 from ookg.datasets.growing import GrowingDataset, find_growing, load_growing
+from ookg.datasets.shots import Shots, TaskSplit
 from ookg.errors import InputError
+from ookg.evaluation.few_shot import FewShotFigures, few_shot_figures, questions_of
 from ookg.evaluation.growing import GrowthFigures, GrowthTests
 from ookg.evaluation.measuring import judged_claims, queries_of, ranked
 from ookg.evaluation.subject import EvaluatedModel
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
+from ookg.graph.statistics import relations_with_loops
 from ookg.graph.triples import Triples
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit
@@ -26,10 +32,11 @@ from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.reducer import Correlation, Degree, Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import PROTOCOLS, Protocol
+from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import RankSummary, TieRule
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.system.display import counted
-from ookg.system.progress import Progress
+from ookg.system.progress import Progress, Reporter
 from ookg.types import IntArray
 
 
@@ -38,7 +45,8 @@ class LinkPredictionResult:
     """Ranks of the test triples' answers.
 
     unscored: queries without a vector for their entity or relation, whose candidates are all equal
-    unreachable: queries whose answer is itself new, which ranks behind every known entity
+    unreachable: queries whose answer is itself new and ranks behind every known entity; where new entities are ranked
+        by their vectors, those whose answer has none
     """
 
     protocol: Protocol
@@ -93,7 +101,7 @@ class TripletClassificationResult:
 
 def evaluate(  # noqa: PLR0913 (options by keyword)
     model: EvaluatedModel,
-    dataset: Dataset | GrowingDataset | str | Path,
+    dataset: Dataset | GrowingDataset | FewShotDataset | str | Path,
     *,
     task: Task | None = None,
     weights: Weights | None = None,
@@ -101,26 +109,49 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     refine: bool | RefineSettings = False,
     combine: bool | RankingWeights | None = None,
     new_relations: bool = False,
-    protocol: Protocol = "paper",
+    protocol: Protocol | None = None,
     ties: TieRule = "mean",
+    shots: int | None = None,
+    tasks: TaskSplit | None = None,
     progress: bool = False,
-) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures:
+) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures | FewShotFigures:
     """Evaluate a model on a data set (or its name or folder), by the data set's task if none is given.
 
     On a growing data set: on the tests of the snapshots that the model knows. No entity is new there, so that of all
-    options only `progress` has a place.
+    options only `progress` has a place. On a few-shot data set: on the triples of its newcomers after the first
+    `shots` ones, which are given.
 
     weights: by default correlation weights for link prediction, degree weights for triplet classification
     refine: fit the new vectors to their triples first
     new_relations: give relations that only the aux triples have a vector; the published protocols do not
     combine, protocol, ties: for link prediction only; combine (by default as `Model.combines` says): rank by
-        vectors, direct links and habits of relations together
+        vectors, direct links and habits of relations together; protocol: by default the paper's, and "all" on a
+        few-shot data set
+    shots, tasks: for a few-shot data set only; tasks: "valid" or "test" (the default)
     """
     if isinstance(dataset, str | Path):
-        dataset = load_dataset(dataset) if find_growing(dataset) is None else load_growing(dataset)
+        dataset = _loaded(dataset)
+
+    def options(usual: Protocol) -> RankingOptions:
+        combines = model.combines(refine) if combine is None else combine
+        return RankingOptions(refine, combines, protocol or usual, ties, new_relations)
+
+    if isinstance(dataset, FewShotDataset):
+        if task == "triplet-classification":
+            raise InputError(f"data set {dataset.name} has no labelled claims; leave the task out")
+        if shots is None:
+            problem = f"data set {dataset.name} has tasks of newcomers with few triples"
+            raise InputError(f"{problem}; say how many of each are given with --shots, such as 3")
+        asked = dataset.at(tasks or "test", shots)
+        figures = evaluate_few_shot(
+            model, asked, weights=weights, limit=limit, options=options("all"), progress=progress
+        )
+        return replace(figures, notes=[*dataset.notes, *figures.notes])
+    if shots is not None or tasks is not None:
+        raise InputError(f"data set {dataset.name} is no few-shot one; leave shots and tasks out")
     if isinstance(dataset, GrowingDataset):
         named = {"task": task, "weights": weights, "limit": limit, "refine": refine, "combine": combine}
-        named |= {"new_relations": new_relations, "protocol": protocol != "paper", "ties": ties != "mean"}
+        named |= {"new_relations": new_relations, "protocol": protocol not in (None, "paper"), "ties": ties != "mean"}
         for name, value in named.items():
             if value:
                 problem = f"data set {dataset.name} is a growing one, and {name} is for data sets with new entities"
@@ -130,10 +161,16 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
         return evaluate_triplet_classification(
             model, dataset, weights=weights, limit=limit, refine=refine, new_relations=new_relations
         )
-    options = RankingOptions(
-        refine, model.combines(refine) if combine is None else combine, protocol, ties, new_relations
+    return evaluate_link_prediction(
+        model, dataset, weights=weights, limit=limit, options=options("paper"), progress=progress
     )
-    return evaluate_link_prediction(model, dataset, weights=weights, limit=limit, options=options, progress=progress)
+
+
+def _loaded(dataset: str | Path) -> Dataset | GrowingDataset | FewShotDataset:
+    """A data set of any kind, by its name or folder."""
+    if find_growing(dataset) is not None:
+        return load_growing(dataset)
+    return load_dataset(dataset) if find_few_shot(dataset) is None else load_few_shot(dataset)
 
 
 def evaluate_growing(model: EvaluatedModel, dataset: GrowingDataset, *, progress: bool = False) -> GrowthFigures:
@@ -197,30 +234,97 @@ def evaluate_link_prediction(
 ) -> LinkPredictionResult:
     """Rank the answers of a data set's test triples; correlation weights by default."""
     options = options or RankingOptions()
-    protocol, ties = options.protocol, options.ties
-    if protocol not in PROTOCOLS:
-        raise InputError(f"protocol {protocol!r}; choose {' or '.join(PROTOCOLS)}")
+    ready = _ready(model, dataset, weights, limit, options, progress)
+    protocol, ties, scorer = options.protocol, options.ties, ready.scorer
+    queries = queries_of(ready.encoded, protocol)
+    unscored = ~scorer.answerable(queries)
+    with _ranking(scorer, queries, progress) as report:
+        counts = ranked(scorer, ready.encoded, queries, protocol, report)
+    summary = RankSummary.of(counts.ranks(ties))
+    unreachable = _unreachable(scorer, queries, protocol)
+    notes = [*ready.notes, *_note_on_new(unreachable, protocol)]
+    return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), unreachable, notes)
+
+
+def evaluate_few_shot(
+    model: EvaluatedModel,
+    asked: LabelledShots,
+    *,
+    weights: Weights | None = None,
+    limit: NeighborLimit | None = None,
+    options: RankingOptions | None = None,
+    progress: bool = False,
+) -> FewShotFigures:
+    """Rank the answers to what is asked about newcomers, by default among all entities, known and new."""
+    options = options or RankingOptions(protocol="all")
+    if options.protocol == "lan":
+        raise InputError(
+            'protocol "lan" asks no question with a new answer; choose all or paper for a few-shot data set'
+        )
+    ready = _ready(model, asked.dataset, weights, limit, options, progress)
+    encoded = ready.encoded
+    newcomer = np.where(asked.asks_tail, encoded.test[:, 0], encoded.test[:, 2])
+    shots = Shots(asked.split, asked.shots, encoded.aux, encoded.test, newcomer)
+    queries = questions_of(shots)
+    with _ranking(ready.scorer, queries, progress) as report:
+        figures = few_shot_figures(
+            ready.scorer, encoded, shots, protocol=options.protocol, ties=options.ties, report=report
+        )
+    without = _unreachable(ready.scorer, queries, options.protocol)
+    return replace(figures, notes=[*ready.notes, *_note_on_new(without, options.protocol)])
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What ranking needs: the data set on the model's ids, and what scores its answers."""
+
+    scorer: Scorer
+    encoded: EncodedDataset
+    notes: list[str]
+
+
+def _ready(
+    model: EvaluatedModel,
+    dataset: Dataset,
+    weights: Weights | None,
+    limit: NeighborLimit | None,
+    options: RankingOptions,
+    progress: bool,
+) -> _Ready:
+    if options.protocol not in PROTOCOLS:
+        raise InputError(f"protocol {options.protocol!r}; choose {' or '.join(PROTOCOLS)}")
     weights = weights or model.defaults.weights(Correlation())
     given = find_given(model.checkpoint, dataset.aux, weights, limit, new_relations=options.new_relations)
     given = _refined(given, model.defaults.refinement(options.refine), progress)
     encoded = _encoded(model, dataset, given, "link-prediction")
     _check_fit(model, dataset, encoded.num_entities)
-    scorer = _scorer(model, given, encoded, options)
-    queries = queries_of(encoded, protocol)
-    unscored = ~scorer.answerable(queries)
-    if progress:
-        with Progress("ranking", int((~unscored).sum()), "queries") as report:
-            counts = ranked(scorer, encoded, queries, protocol, report)
-    else:
-        counts = ranked(scorer, encoded, queries, protocol)
-    summary = RankSummary.of(counts.ranks(ties))
-    unreachable = int((queries.answer >= encoded.num_known).sum())
-    notes = list(given.notes)
-    if unreachable:
-        notes.append(
-            f"{counted(unreachable, 'query', 'queries')} with a new entity as answer, ranked behind all known ones"
-        )
-    return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), unreachable, notes)
+    return _Ready(_scorer(model, given, encoded, options), encoded, list(given.notes))
+
+
+@contextmanager
+def _ranking(scorer: Scorer, queries: Queries, progress: bool) -> Iterator[Reporter | None]:
+    """The progress of ranking, if it is to be shown."""
+    if not progress:
+        yield None
+        return
+    with Progress("ranking", int(scorer.answerable(queries).sum()), "queries") as report:
+        yield report
+
+
+def _unreachable(scorer: Scorer, queries: Queries, protocol: Protocol) -> int:
+    """How many queries have a new answer that ranks behind all that has a vector."""
+    if protocol == "all":
+        return int((~scorer.is_answer(queries.answer)).sum())
+    return int((queries.answer >= scorer.num_known).sum())
+
+
+def _note_on_new(unreachable: int, protocol: Protocol) -> list[str]:
+    if not unreachable:
+        return []
+    asked = counted(unreachable, "query", "queries")
+    if protocol == "all":
+        return [f"{asked} with a new entity without a vector as answer, ranked behind all others"]
+    return [f"{asked} with a new entity as answer, ranked behind all known ones"]
 
 
 def _refined(given: Given, settings: RefineSettings | None, progress: bool) -> Given:
@@ -270,7 +374,8 @@ def _scorer(model: EvaluatedModel, given: Given, encoded: EncodedDataset, option
 
 
 def _vectors(given: Given, encoded: EncodedDataset) -> TranslationScorer:
-    return TranslationScorer(given.newcomers.with_room_for(encoded.num_entities - encoded.num_known))
+    newcomers = given.newcomers.with_room_for(encoded.num_entities - encoded.num_known)
+    return TranslationScorer(newcomers, relations_with_loops(encoded.train, encoded.num_trained))
 
 
 def evaluate_triplet_classification(

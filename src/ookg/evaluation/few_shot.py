@@ -7,11 +7,12 @@ vector puts it, which is made of given triples alone; one without a vector comes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ookg.datasets.encoded import EncodedDataset
 from ookg.datasets.shots import EncodedFewShot, Shots, TaskSplit
 from ookg.scoring.link_prediction import Protocol, link_prediction
 from ookg.scoring.queries import Queries
@@ -35,6 +36,7 @@ class FewShotFigures:
     all, known, new: over all questions, over those with a known answer, and over those with a new one
     by_given: by the number of given triples that the newcomer is in
     unscored: questions about a newcomer or over a relation without a vector, whose candidates are all equal
+    notes: what a user should know, in words
     """
 
     split: TaskSplit
@@ -46,6 +48,7 @@ class FewShotFigures:
     new: RankSummary
     by_given: tuple[GivenFigures, ...]
     unscored: int
+    notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures by the names of the command line; hits are percentages."""
@@ -71,14 +74,17 @@ def questions_of(shots: Shots) -> Queries:
 
 def few_shot_figures(
     scorer: Scorer,
-    dataset: EncodedFewShot,
+    dataset: EncodedFewShot | EncodedDataset,
     shots: Shots,
     *,
     protocol: Protocol = "all",
     ties: TieRule = "mean",
     report: Reporter | None = None,
 ) -> FewShotFigures:
-    """Rank the answers to what is asked. shots: of the data set, as `dataset.at` has it"""
+    """Rank the answers to what is asked.
+
+    dataset: all of it, or what `dataset_of` makes of it; shots: as `dataset.at` has them
+    """
     queries, num_given = questions_of(shots), shots.num_given
     ranks = link_prediction(scorer, queries, dataset.true_triples, dataset.num_entities, protocol, report).ranks(ties)
     is_new = queries.answer >= dataset.num_known

@@ -12,9 +12,12 @@ from torch import Tensor
 
 from ookg.datasets.dataset import Dataset
 from ookg.datasets.encoded import Task
+from ookg.datasets.few_shot import FewShotDataset
 from ookg.datasets.growing import GrowingDataset
+from ookg.datasets.shots import TaskSplit
 from ookg.errors import InputError
 from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassificationResult, evaluate
+from ookg.evaluation.few_shot import FewShotFigures
 from ookg.evaluation.growing import GrowthFigures
 from ookg.evaluation.judging import classify_judged, fit_judge
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
@@ -105,7 +108,7 @@ class Model:
 
     def evaluate(  # noqa: PLR0913 (options by keyword)
         self,
-        dataset: Dataset | GrowingDataset | str | Path,
+        dataset: Dataset | GrowingDataset | FewShotDataset | str | Path,
         *,
         task: Task | None = None,
         weights: Weights | None = None,
@@ -113,10 +116,12 @@ class Model:
         refine: bool | RefineSettings = False,
         combine: bool | RankingWeights | None = None,
         new_relations: bool = False,
-        protocol: Protocol = "paper",
+        protocol: Protocol | None = None,
         ties: TieRule = "mean",
+        shots: int | None = None,
+        tasks: TaskSplit | None = None,
         progress: bool = False,
-    ) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures:
+    ) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures | FewShotFigures:
         """How good this model is on a data set, or on its name or folder; `ookg.evaluate` describes the options."""
         return evaluate(
             self,
@@ -129,6 +134,8 @@ class Model:
             new_relations=new_relations,
             protocol=protocol,
             ties=ties,
+            shots=shots,
+            tasks=tasks,
             progress=progress,
         )
 
