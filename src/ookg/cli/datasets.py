@@ -1,4 +1,4 @@
-"""List, count and fetch data sets, and make new ones with `split`: with new entities, or growing in snapshots."""
+"""List, count and fetch data sets, and make new ones with `split`: with new entities, few-shot ones or growing ones."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ from ookg.cli.console import (
 from ookg.datasets.arrival import ArrivalSettings, split_by_arrival
 from ookg.datasets.dataset import check_target, write_dataset
 from ookg.datasets.download import BASE_URL, Progress, fetch
+from ookg.datasets.few_shot import (
+    FewShotDataset,
+    check_few_shot_target,
+    few_shot_folders,
+    find_few_shot,
+    load_few_shot,
+    write_few_shot,
+)
 from ookg.datasets.folder import find_dataset, load_dataset
 from ookg.datasets.growing import (
     GrowingDataset,
@@ -34,7 +42,15 @@ from ookg.datasets.growing import (
 )
 from ookg.datasets.published import published_sets
 from ookg.datasets.splitting import SplitSettings, split
-from ookg.datasets.summary import DatasetStatistics, SnapshotStatistics, growth_statistics, statistics
+from ookg.datasets.summary import (
+    DatasetStatistics,
+    SnapshotStatistics,
+    TaskStatistics,
+    few_shot_statistics,
+    growth_statistics,
+    statistics,
+)
+from ookg.datasets.task_splitting import TaskSplitSettings, split_into_tasks
 from ookg.errors import InputError
 from ookg.graph.reading import STANDARD_INPUT
 from ookg.graph.triples import read_triples
@@ -59,7 +75,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The options of `ookg datasets`."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    lister = actions.add_parser("list", help="the published data sets, the growing ones, and where they are")
+    lister = actions.add_parser(
+        "list", help="the published data sets, the growing and few-shot ones, and where they are"
+    )
     _add_data_option(lister)
     add_json_option(lister)
     lister.set_defaults(action=_list)
@@ -77,21 +95,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fetcher.add_argument("--base-url", metavar="URL", default=BASE_URL, help="a mirror's address")
     fetcher.set_defaults(action=_fetch)
 
-    splitter = actions.add_parser("split", help="make a data set with new entities, or a growing one, out of triples")
+    splitter = actions.add_parser(
+        "split", help="make a data set with new entities, a few-shot or a growing one, out of triples"
+    )
     splitter.add_argument("triples", metavar="TRIPLES", help="TSV, CSV, Parquet or RDF file")
     splitter.add_argument("--out", metavar="FOLDER", required=True, help="the folder to write")
     defaults = SplitSettings()
     splitter.add_argument(
         "--snapshots", type=whole_number, metavar="N", help="a growing data set: entities arrive in N snapshots"
     )
+    splitter.add_argument(
+        "--shots", type=whole_number, metavar="K", help="a few-shot data set: newcomers with more than K triples"
+    )
     splitter.add_argument("--new", choices=("head", "tail", "both"), help=f"the new ends in test ({defaults.new})")
     size = splitter.add_mutually_exclusive_group()
-    size.add_argument("--share", type=float, metavar="X", default=defaults.test, help="share of triples to test on")
+    size.add_argument(
+        "--share",
+        type=float,
+        metavar="X",
+        default=defaults.test,
+        help="share of triples to test on; with --shots of entities",
+    )
     size.add_argument("--count", type=whole_number, metavar="N", help="number of true triples to test on")
     splitter.add_argument("--seed", type=whole_number, metavar="N", default=defaults.seed)
     tasks = ("link-prediction", "triplet-classification")
     splitter.add_argument("--task", choices=tasks, help=f"the second adds false triples ({defaults.task})")
-    splitter.add_argument("--valid-share", type=float, metavar="X", default=defaults.valid_share, help="of train")
+    splitter.add_argument(
+        "--valid-share",
+        type=float,
+        metavar="X",
+        default=defaults.valid_share,
+        help="of train; with --shots of entities",
+    )
     splitter.add_argument("--overwrite", action="store_true", help="replace the data set that FOLDER holds")
     add_json_option(splitter)
     add_format_options(splitter)
@@ -114,6 +149,8 @@ def _list(arguments: argparse.Namespace) -> int:
     tasks: dict[str, str] = {name: published.task for name, published in published_sets().items()}
     for folder in growing_folders(arguments.data):
         places[folder.name], tasks[folder.name] = folder, "growing"
+    for folder in few_shot_folders(arguments.data):
+        places[folder.name], tasks[folder.name] = folder, "few-shot"
     if arguments.json:
         print_json([{"name": n, "task": tasks[n], "folder": str(p) if p else None} for n, p in places.items()])
     else:
@@ -126,21 +163,37 @@ def _stats(arguments: argparse.Namespace) -> int:
     if not names:
         raise InputError("no data set named; name one, give a folder, or use --all")
     growing = {name for name in names if find_growing(name, arguments.data) is not None}
-    counted = [statistics(load_dataset(name, arguments.data)) for name in names if name not in growing]
+    with_tasks = {name for name in names if name not in growing and find_few_shot(name, arguments.data) is not None}
+    others = [name for name in names if name not in growing | with_tasks]
+    counted = [statistics(load_dataset(name, arguments.data)) for name in others]
+    few_shot = [load_few_shot(name, arguments.data) for name in names if name in with_tasks]
     grown = [load_growing(name, arguments.data) for name in names if name in growing]
     if arguments.json:
-        documents = [asdict(numbers) for numbers in counted] + list(map(_growth_document, grown))
+        documents = [asdict(numbers) for numbers in counted]
+        documents += [asdict(few_shot_statistics(dataset.encoded)) for dataset in few_shot]
+        documents += map(_growth_document, grown)
         print_json(documents[0] if len(documents) == 1 else documents)
         return 0
     if counted:
         _print_statistics(counted)
-    for dataset in grown:
-        _print_growth(dataset)
+    for dataset in few_shot:
+        _print_few_shot(dataset)
+    for growing_set in grown:
+        _print_growth(growing_set)
     return 0
 
 
 def _print_statistics(counted: list[DatasetStatistics]) -> None:
     print_table(list(TABLE.values()), [[getattr(numbers, key) for key in TABLE] for numbers in counted])
+
+
+def _print_few_shot(dataset: FewShotDataset) -> None:
+    """A line for the tasks of each split."""
+    numbers = few_shot_statistics(dataset.encoded)
+    known = f"{numbers.train:,} known triples, {numbers.entities:,} entities, {numbers.relations:,} relations"
+    columns = ["tasks", *(part.name.replace("_", " ") for part in fields(TaskStatistics))]
+    rows = [[split, *asdict(getattr(numbers, split)).values()] for split in ("valid", "test")]
+    print_table(columns, rows, f"{dataset.name}, a few-shot data set: {known}")
 
 
 def _growth_document(dataset: GrowingDataset) -> dict[str, Any]:
@@ -200,8 +253,12 @@ def _split(arguments: argparse.Namespace) -> int:
         is_inside = Path(source).resolve().parent == folder.resolve()
     if arguments.overwrite and is_inside:
         raise InputError(f"{source}: lies in the folder to overwrite; choose another one with --out")
+    if arguments.snapshots is not None and arguments.shots is not None:
+        raise InputError("--shots with --snapshots; a data set is few-shot or grows, leave one out")
     if arguments.snapshots is not None:
         return _split_by_arrival(arguments, folder)
+    if arguments.shots is not None:
+        return _split_into_tasks(arguments, folder)
     size = arguments.share if arguments.count is None else arguments.count
     defaults = SplitSettings()
     new, task = arguments.new or defaults.new, arguments.task or defaults.task
@@ -224,10 +281,39 @@ def _split(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _split_by_arrival(arguments: argparse.Namespace, folder: Path) -> int:
+def _split_into_tasks(arguments: argparse.Namespace, folder: Path) -> int:
+    _refuse_with(arguments, "shots")
+    settings = TaskSplitSettings(arguments.shots, arguments.share, arguments.valid_share, arguments.seed)
+    check_few_shot_target(folder, overwrite=arguments.overwrite)
+    triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+    made = split_into_tasks(triples, settings)
+    write_few_shot(made, folder, overwrite=arguments.overwrite)
+    for text in triples.notes:
+        note(text)
+    if made.left_out:
+        note(f"{made.left_out:,} triples left out, between newcomers of valid and test or over unknown relations")
+    written = load_few_shot(folder)
+    numbers = few_shot_statistics(written.encoded)
+    drawn = numbers.valid.newcomers + numbers.test.newcomers
+    if drawn < sum(made.wanted):
+        problem = f"{drawn:,} newcomers instead of {sum(made.wanted):,}"
+        note(f"{problem}: no others have {settings.shots + 1:,} triples or more")
+    if arguments.json:
+        print_json(asdict(numbers))
+    else:
+        _print_few_shot(written)
+    return 0
+
+
+def _refuse_with(arguments: argparse.Namespace, kind: str) -> None:
+    """Refuse options that are for a data set with new entities alone."""
     for option in ("new", "count", "task"):
         if getattr(arguments, option) is not None:
-            raise InputError(f"--{option} with --snapshots; it is for a data set with new entities, leave one out")
+            raise InputError(f"--{option} with --{kind}; it is for a data set with new entities, leave one out")
+
+
+def _split_by_arrival(arguments: argparse.Namespace, folder: Path) -> int:
+    _refuse_with(arguments, "snapshots")
     settings = ArrivalSettings(arguments.snapshots, arguments.share, arguments.valid_share, arguments.seed)
     check_growing_target(folder, settings.snapshots, overwrite=arguments.overwrite)
     triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")

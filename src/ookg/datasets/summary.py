@@ -9,6 +9,7 @@ import numpy as np
 
 from ookg.datasets.dataset import Dataset
 from ookg.datasets.encoded import Task
+from ookg.datasets.shots import EncodedFewShot, EncodedTasks
 from ookg.datasets.snapshots import EncodedGrowth
 from ookg.graph.triples import TripleIds
 
@@ -105,6 +106,46 @@ def growth_statistics(growth: EncodedGrowth) -> list[SnapshotStatistics]:
         )
         entities, relations = snapshot.num_entities, snapshot.num_relations
     return counted
+
+
+@dataclass(frozen=True)
+class TaskStatistics:
+    """The numbers of the tasks of a split.
+
+    fewest, most: triples of a newcomer; new_ends: triples whose other end is not in train
+    """
+
+    newcomers: int
+    triples: int
+    fewest: int
+    most: int
+    new_ends: int
+
+
+@dataclass(frozen=True)
+class FewShotStatistics:
+    """The numbers of a few-shot data set; train, entities, relations: what is known."""
+
+    name: str
+    train: int
+    entities: int
+    relations: int
+    valid: TaskStatistics
+    test: TaskStatistics
+
+
+def few_shot_statistics(dataset: EncodedFewShot) -> FewShotStatistics:
+    """Count what is known and what the tasks are."""
+
+    def counted(tasks: EncodedTasks) -> TaskStatistics:
+        counts = np.unique(tasks.newcomer, return_counts=True)[1]
+        head, _, tail = tasks.triples.T
+        other = np.where(head == tasks.newcomer, tail, head)
+        fewest, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+        return TaskStatistics(len(counts), len(other), fewest, most, int((other >= dataset.num_known).sum()))
+
+    sizes = len(dataset.train), dataset.num_known, dataset.num_trained
+    return FewShotStatistics(dataset.name, *sizes, counted(dataset.valid), counted(dataset.test))
 
 
 def _occurring(ids: TripleIds, num_entities: int) -> np.ndarray[Any, Any]:
