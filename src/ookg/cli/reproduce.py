@@ -1,9 +1,9 @@
 """Make the paper's tables from the raw data sets, side by side with what it prints.
 
 The tables are link-prediction, link-prediction-variants, triplet-classification, triplet-classification-variants,
-ablation, ratio, efficiency, and beyond and continual with what goes past the paper; continual, on growing graphs, is
-run only if a table, data set or method is named. What is missing is trained and evaluated; each
-result is a JSON file in the results folder, and what is there is reused.
+ablation, ratio, efficiency, and beyond, continual and few-shot with what goes past the paper; continual, on growing
+graphs, and few-shot, on newcomers with few triples, are run only if a table, data set or method is named. What is
+missing is trained and evaluated; each result is a JSON file in the results folder, and what is there is reused.
 """
 
 from __future__ import annotations

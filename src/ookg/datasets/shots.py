@@ -115,6 +115,13 @@ class EncodedFewShot:
         """All triples, of all parts: what other answers are left out by."""
         return np.concatenate([self.train, self.valid.triples, self.test.triples])
 
+    @property
+    def known(self) -> EncodedDataset:
+        """What is known, as a data set without new entities: the same for all splits and numbers of shots."""
+        nothing = np.empty((0, 3), np.int64)
+        sizes = self.num_known, self.num_known, self.num_trained, self.num_trained
+        return EncodedDataset(self.name, "link-prediction", *sizes, self.train, nothing, nothing, nothing)
+
     def dataset_of(self, split: TaskSplit, shots: int) -> EncodedDataset:
         """The same as a data set with new entities: what is given is its aux, what is asked its test part.
 

@@ -12,7 +12,7 @@ from ookg.errors import InputError, unknown_name
 from ookg.research.reproduction import efficiency_results
 from ookg.research.reproduction.cache import ModelCache
 from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, Variant, run_settings
-from ookg.research.reproduction.paper import CONTINUAL_SETS
+from ookg.research.reproduction.paper import CONTINUAL_SETS, FEW_SHOT_SETS
 from ookg.research.reproduction.results import Result, ResultsFolder, Run, plain
 from ookg.research.reproduction.tables import Line, Table, run_tables
 from ookg.system.machine import is_gpu
@@ -21,9 +21,9 @@ from ookg.system.machine import is_gpu
 EVALUATION_SECONDS = {"gpu": 1.0, "cpu": 5.0}
 
 EFFICIENCY = efficiency_results.TABLE
-LAST_TABLES = ("beyond", "continual")
+LAST_TABLES = ("beyond", "continual", "few-shot")
 TABLES = (*(name for name in run_tables() if name not in LAST_TABLES), EFFICIENCY, *LAST_TABLES)
-ALL_SETS = (*published_sets(), *CONTINUAL_SETS)
+ALL_SETS = (*published_sets(), *CONTINUAL_SETS, *FEW_SHOT_SETS)
 
 State = Literal["done", "to do", "other settings"]
 

@@ -18,8 +18,10 @@ MEASURES = {
     "hits@1": "Hits@1",
     "accuracy": "accuracy",
     "mrr-snapshot": "MRR in its snapshot",
+    "mrr-known": "MRR, known answers",
+    "mrr-new": "MRR, new answers",
 }
-THREE_DIGITS = ("mrr", "mrr-snapshot")
+THREE_DIGITS = ("mrr", "mrr-snapshot", "mrr-known", "mrr-new")
 LESS_IS_BETTER = ("seconds",)
 
 

@@ -19,7 +19,7 @@ from ookg.errors import InputError, TrainingInterrupted
 from ookg.research.reproduction import efficiency_results
 from ookg.research.reproduction.cache import ModelCache
 from ookg.research.reproduction.methods import METHODS, Context, run_settings
-from ookg.research.reproduction.paper import CLASSIFICATION_MEASURES, CONTINUAL_SETS
+from ookg.research.reproduction.paper import CLASSIFICATION_MEASURES, CONTINUAL_SETS, FEW_SHOT_SETS
 from ookg.research.reproduction.plan import EFFICIENCY, Job, Selection, State, completed, jobs_of, refuse_other_settings
 from ookg.research.reproduction.rendering import Grid, grid_of
 from ookg.research.reproduction.results import Result, ResultsFolder, plain
@@ -201,6 +201,14 @@ def _say_nothing(text: str) -> None:
     del text
 
 
+FEW_SHOT_SOURCES = {dataset.source for dataset in FEW_SHOT_SETS.values()}
+
+
+def _source(name: str) -> str:
+    """The name under which a data set of the tables lies on disk."""
+    return FEW_SHOT_SETS[name].source if name in FEW_SHOT_SETS else name
+
+
 class _DatasetReader:
     """Reads data sets as ids, packed ones first, and keeps the last one."""
 
@@ -210,18 +218,23 @@ class _DatasetReader:
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse before the first training what would fail at a later one."""
-        for name in sorted(names):
+        for name in sorted({_source(name) for name in names}):
             if find_packed(name, self.data) is None:
                 self._check_text(name)
 
     def _check_text(self, name: str) -> None:
         try:
+            from ookg.datasets.few_shot import FEW_SHOT_FOLDER, find_few_shot
             from ookg.datasets.folder import find_dataset, load_dataset
             from ookg.datasets.growing import GROWING_FOLDER, find_growing
         except ImportError as error:
             problem = f"no {name}.npz where data sets are looked for, and text cannot be read here ({error})"
             raise InputError(f"data set {name}: {problem}; pack it elsewhere with benchmarks/pack.py") from error
-        if name not in CONTINUAL_SETS:
+        if name in FEW_SHOT_SOURCES:
+            if find_few_shot(name, self.data) is None:
+                place = Path(self.data or "OOKG_DATA") / FEW_SHOT_FOLDER / name
+                raise InputError(f"data set {name}: no folder {place} with its tasks; put it there, or name --data")
+        elif name not in CONTINUAL_SETS:
             if find_dataset(name, self.data) is None:
                 load_dataset(name, self.data)  # says what is missing
         elif find_growing(name, self.data) is None:
@@ -245,7 +258,7 @@ class _DatasetReader:
 
     def few_shot(self, name: str) -> EncodedFewShot:
         """A few-shot data set."""
-        dataset = self(name)
+        dataset = self(_source(name))
         if not isinstance(dataset, EncodedFewShot):
             raise InputError(f"data set {name}: is packed as one without tasks; pack it again")
         return dataset
@@ -264,6 +277,10 @@ class _DatasetReader:
             from ookg.datasets.growing import load_growing
 
             return load_growing(name, self.data).encoded
+        if name in FEW_SHOT_SOURCES:
+            from ookg.datasets.few_shot import load_few_shot
+
+            return load_few_shot(name, self.data).encoded
         from ookg.datasets.folder import load_dataset
 
         return EncodedDataset.of(load_dataset(name, self.data))
@@ -280,8 +297,12 @@ def _finish(
     """Train a model, or take it from the cache, and make the results that are missing."""
     method = METHODS[job.method]
     growing = datasets.growing(job.dataset) if job.dataset in CONTINUAL_SETS else None
-    dataset = datasets.newcomers(job.dataset) if growing is None else growing.dataset_of(0)
-    context = Context(dataset, job.seed, device, places.cache, progress, growing)
+    few_shot = datasets.few_shot(job.dataset) if job.dataset in FEW_SHOT_SETS else None
+    if growing is not None:
+        dataset = growing.dataset_of(0)
+    else:
+        dataset = datasets.newcomers(job.dataset) if few_shot is None else few_shot.known
+    context = Context(dataset, job.seed, device, places.cache, progress, growing, few_shot, job.dataset)
     begun = time.perf_counter()
     trained = method.train(context)
     train_seconds = context.seconds_of(time.perf_counter() - begun)

@@ -11,6 +11,7 @@ from ookg.errors import InputError
 from ookg.research.reproduction import paper
 from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, task_of
 from ookg.research.reproduction.methods.continual import CONTINUAL_METHODS
+from ookg.research.reproduction.methods.few_shot import FEW_SHOT_METHODS
 from ookg.research.reproduction.methods.inverse import NEIGHBORS, POWER_1, UNIFORM, neighbor_draws
 from ookg.research.reproduction.methods.method import LAN_PROTOCOL
 from ookg.research.reproduction.results import MAIN, Result, ResultsFolder, Run
@@ -59,6 +60,8 @@ class Line:
         """What is measured."""
         if self.dataset in paper.CONTINUAL_SETS:
             return paper.CONTINUAL_MEASURES
+        if self.dataset in paper.FEW_SHOT_SETS:
+            return paper.FEW_SHOT_MEASURES
         is_ranking = task_of(self.dataset) == "link-prediction"
         return paper.LINK_PREDICTION_MEASURES if is_ranking else paper.CLASSIFICATION_MEASURES
 
@@ -140,6 +143,7 @@ def run_tables() -> dict[str, Table]:
         _ratio(),
         _beyond(),
         _continual(),
+        _few_shot(),
     )
     return {table.name: table for table in made}
 
@@ -284,6 +288,26 @@ def _continual() -> Table:
         "test's own snapshot; seconds for each snapshot after the first"
     )
     return Table("continual", title, tuple(lines), _remark_on_quotes, tuple(quoted), if_named=True)
+
+
+def _few_shot() -> Table:
+    lines = [Line(dataset, method.name, method.name) for dataset in paper.FEW_SHOT_SETS for method in FEW_SHOT_METHODS]
+    quoted = [
+        Line(dataset, label, label, (), figures)
+        for label, printed in paper.FEW_SHOT.items()
+        for dataset, figures in printed.items()
+    ]
+    title = (
+        "Newcomers with 1 or 3 given triples: ranks among all entities, known and new, over all questions; MRR over "
+        "those with a known and with a new answer"
+    )
+    return Table("few-shot", title, tuple(lines), _remark_on_gen, tuple(quoted), if_named=True)
+
+
+def _remark_on_gen(cells: Sequence[Cell]) -> str:
+    if not any(cell.paper is not None for cell in cells):
+        return ""
+    return "I-GEN and T-GEN (as printed): as printed by GEN, NeurIPS 2020."
 
 
 def _remark_on_quotes(cells: Sequence[Cell]) -> str:

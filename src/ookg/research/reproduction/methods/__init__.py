@@ -3,6 +3,7 @@
 from ookg.research.reproduction.methods.baseline import BASELINE_METHODS, LAN_AS_PUBLISHED
 from ookg.research.reproduction.methods.beyond import BEYOND_METHODS
 from ookg.research.reproduction.methods.continual import CONTINUAL_METHODS
+from ookg.research.reproduction.methods.few_shot import FEW_SHOT_METHODS
 from ookg.research.reproduction.methods.inverse import INV_ROTATE, INV_TRANSE, INV_TRANSE_AS_PUBLISHED
 from ookg.research.reproduction.methods.method import Context, Method, Variant, run_settings, task_of
 
@@ -17,6 +18,7 @@ METHODS: dict[str, Method] = {
         *AS_PUBLISHED.values(),
         *BEYOND_METHODS,
         *CONTINUAL_METHODS,
+        *FEW_SHOT_METHODS,
     )
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ookg.datasets.published import published_sets
 from ookg.research.reproduction.cache import settings_digest
-from ookg.research.reproduction.paper import CONTINUAL_SETS
+from ookg.research.reproduction.paper import CONTINUAL_SETS, FEW_SHOT_SETS
 from ookg.research.reproduction.results import MAIN
 from ookg.system.machine import device_name
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ookg.datasets.encoded import EncodedDataset, Task
+    from ookg.datasets.shots import EncodedFewShot
     from ookg.datasets.snapshots import EncodedGrowth
     from ookg.graph.statistics import GraphStatistics
     from ookg.models.embedding import Embedding
@@ -117,6 +118,8 @@ def run_settings(method: Method, dataset: str, seed: int, variant: Variant) -> d
     how: dict[str, Any] = {}
     if dataset in CONTINUAL_SETS:
         how["directions"] = "both"
+    elif dataset in FEW_SHOT_SETS:
+        how |= {"protocol": variant.protocol, "shots": FEW_SHOT_SETS[dataset].shots}
     elif task_of(dataset) == "link-prediction":
         how["protocol"] = variant.protocol
     elif method.fits_thresholds:
@@ -136,8 +139,9 @@ class Ledger:
 class Context:
     """What a method works with.
 
-    dataset: as ids, of a growing set its first snapshot; cache: the trained models that are there
-    growing: the growing set, for methods that follow one
+    name: of the data set as the tables have it; dataset: as ids, of a growing set its first snapshot, of a few-shot set
+        what is known; cache: the trained models that are there
+    growing: the growing set, for methods that follow one; few_shot: the few-shot set, for methods that answer its tasks
     """
 
     dataset: EncodedDataset
@@ -146,6 +150,8 @@ class Context:
     cache: ModelCache
     show_progress: bool = False
     growing: EncodedGrowth | None = None
+    few_shot: EncodedFewShot | None = None
+    name: str = ""
     _ledger: Ledger = field(default_factory=Ledger)
 
     @cached_property
