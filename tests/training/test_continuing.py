@@ -14,10 +14,11 @@ from ookg.errors import InputError, TrainingInterrupted
 from ookg.models import GEOMETRIES, RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.propagation import propagated
-from ookg.training.continuing import Continued, Growth, Mode, UpdateSettings, continue_training, pulls
+from ookg.training.continuing import Continued, Decay, Growth, Mode, UpdateSettings, continue_training, pulls
 from ookg.training.loss import batch_distances, self_adversarial_loss
 from ookg.training.reference_step import ReferenceStep
 from ookg.training.sampling import Sampler
+from ookg.training.schedule import LinearSchedule
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
 from ookg.types import IntArray
@@ -354,6 +355,7 @@ def test_what_is_new_is_placed_before_all_move(embedding: Embedding, settings: T
         whole.num_relations,
         placed.training(whole, settings),
     )
+    trainer.follow(LinearSchedule(trainer.settings))
     trainer.start_from(first.entities, first.relations)
     for _ in range(10):
         trainer.step()
@@ -364,8 +366,22 @@ def test_what_is_new_is_placed_before_all_move(embedding: Embedding, settings: T
     assert same(*(continue_training(embedding, more, settings, one) for one in (update, placed)))
 
 
+def test_the_rate_of_an_update_falls_evenly_to_nothing(settings: TrainingSettings) -> None:
+    schedule = LinearSchedule(replace(settings, steps=4, lr=0.8))
+    assert [schedule.rate(step) for step in range(4)] == pytest.approx([0.8, 0.6, 0.4, 0.2])
+    assert not schedule.drop_steps
+    schedule.hurry(1, 0.9)  # by the clock nearly all is over
+    assert schedule.rate(1) == pytest.approx(0.1)  # half a step's share at least
+    linear = {mode: UpdateSettings(mode=mode).is_linear for mode in ("all", "freeze", "new-only")}
+    assert linear == {"all": True, "freeze": False, "new-only": False}
+    assert not UpdateSettings(decay="drops").is_linear
+    with pytest.raises(InputError, match="decay 'cosine'; choose linear or drops"):
+        UpdateSettings(decay="cosine")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("decay", ["linear", "drops"])
 def test_time_stops_an_update_after_its_rate_has_dropped(
-    embedding: Embedding, settings: TrainingSettings, monkeypatch: pytest.MonkeyPatch
+    embedding: Embedding, settings: TrainingSettings, monkeypatch: pytest.MonkeyPatch, decay: Decay
 ) -> None:
     rates = []
     take = Trainer.step
@@ -386,11 +402,14 @@ def test_time_stops_an_update_after_its_rate_has_dropped(
     monkeypatch.setattr(Trainer, "step", step)
     for module in ("loop", "continuing"):
         monkeypatch.setattr(f"ookg.training.{module}.time", Clock())
-    update = UpdateSettings(steps=10_000_000, seconds=0.5, lr_factor=2.0, placing=0.0)
+    update = UpdateSettings(steps=10_000_000, seconds=0.5, lr_factor=2.0, placing=0.0, decay=decay)
     found = continue_training(embedding, growth(), settings, update)
     assert 0 < found.steps < 10_000_000
-    assert rates[0] == pytest.approx(2 * settings.lr)
-    assert min(rates) == rates[-1] == pytest.approx(0.02 * settings.lr)  # both drops came in time
+    if decay == "linear":
+        assert 0 < rates[-1] < 0.2 * settings.lr  # it came down in time
+    else:
+        assert rates[0] == pytest.approx(2 * settings.lr)
+        assert rates[-1] == pytest.approx(0.02 * settings.lr)  # both drops came in time
     assert rates == sorted(rates, reverse=True)
     none = continue_training(embedding, growth(), settings, replace(update, seconds=0.0))
     assert none.steps == 0

@@ -33,12 +33,14 @@ from ookg.models.embedding import Embedding
 from ookg.newcomers.propagation import propagated
 from ookg.system.progress import Reporter
 from ookg.training.loop import TrainingRun
+from ookg.training.schedule import LinearSchedule
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 from ookg.training.trainer import Trainer
 from ookg.types import FloatArray, IntArray
 
 Mode = Literal["all", "freeze", "new-only"]
+Decay = Literal["linear", "drops"]
 # How many times the training's learning rate each way takes, unless it is said.
 LR_FACTORS: dict[Mode, float] = {"all": 2.0, "freeze": 5.0, "new-only": 2.0}
 LEAST_FACTOR = 0.1  # of "all": the rate after training's last drop
@@ -81,6 +83,7 @@ class UpdateSettings:
     steps: how many; None: by the share of the graph that has changed, see `steps_for`
     seconds: stop after so much time, and let the learning rate drop in time for it; None for no limit
     lr_factor: times the training's learning rate; None: by the mode and by what has changed, see `rate_for`
+    decay: "linear": the rate falls evenly to 0; "drops": as `lr_drops` says; None: linear for "all", drops else
     lr_drops: shares of the steps (or of the time) at which the rate is divided by ten and Adam starts afresh
     placing: steps that first fit what is new as "freeze" does, as a share of the steps that follow and in addition to
         them, so that known vectors do not make way for new ones that are not yet in their place; 0 for none
@@ -97,6 +100,7 @@ class UpdateSettings:
     steps: int | None = None
     seconds: float | None = None
     lr_factor: float | None = None
+    decay: Decay | None = None
     lr_drops: tuple[float, ...] = (0.4, 0.8)
     placing: float = 0.0
     rounds: int = 4
@@ -110,6 +114,8 @@ class UpdateSettings:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise InputError(f"mode {self.mode!r}; choose {', '.join(get_args(Mode))}")
+        if self.decay is not None and self.decay not in get_args(Decay):
+            raise InputError(f"decay {self.decay!r}; choose {' or '.join(get_args(Decay))}")
         for name in ("steps", "seconds", "placing", "rounds", "pull", "pull_power", "relation_pull", "least_steps"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
@@ -144,6 +150,11 @@ class UpdateSettings:
         if self.mode == "all":
             factor = max(LEAST_FACTOR, factor * min(1.0, growth.share / self.full_share))
         return factor
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the learning rate falls evenly."""
+        return (self.decay or ("linear" if self.mode == "all" else "drops")) == "linear"
 
     def training(self, growth: Growth, settings: TrainingSettings) -> TrainingSettings:
         """The training's settings as this update takes them."""
@@ -207,6 +218,8 @@ def continue_training(
     ids = torch.from_numpy(triples).to(embedding.device)
     trainer = Trainer(ids, growth.num_entities, growth.num_relations, training)
     trainer.after_step = _holding(embedding, growth, training, update)
+    if update.is_linear:
+        trainer.follow(LinearSchedule(training))
     run = TrainingRun(trainer, state_path, how_to_resume="the same command continues")
     if state_path is not None:
         run.fingerprint = _fingerprint(embedding, growth, training, update)

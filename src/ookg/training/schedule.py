@@ -1,4 +1,4 @@
-"""The learning rate on the way: it drops at shares of the steps, or sooner where time runs short."""
+"""The learning rate on the way: it drops at shares of the steps, or falls evenly; sooner where time runs short."""
 
 from __future__ import annotations
 
@@ -25,3 +25,21 @@ class Schedule:
         """
         due = sum(share <= progress for share in self.settings.lr_drops)
         self.drop_steps = tuple(min(start, step) for start in self.drop_steps[:due]) + self.drop_steps[due:]
+
+
+class LinearSchedule(Schedule):
+    """The learning rate falls evenly to 0 over the steps, or over the time if that is shorter; Adam never starts afresh."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        super().__init__(settings)
+        self.drop_steps, self._progress = (), 0.0
+
+    def rate(self, step: int) -> float:
+        """lr · (1 - the share of the steps, or of the time, that is over); half a step's share at least."""
+        left = 1 - max(step / self.settings.steps, self._progress)
+        return self.settings.lr * max(left, 0.5 / self.settings.steps)
+
+    def hurry(self, step: int, progress: float) -> None:
+        """Let the rate fall as if this share of all steps were taken."""
+        del step
+        self._progress = max(self._progress, progress)

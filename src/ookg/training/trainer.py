@@ -37,10 +37,14 @@ class Trainer:
         self.sampler = Sampler(triples, rows, num_relations, settings)
         self.tables = Tables.initial(rows, num_relations, settings, triples.device)
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
-        self.schedule = Schedule(settings)
-        self.take_step.rate_of = self.schedule.rate
+        self.follow(Schedule(settings))
         self.after_step: Callable[[Tables], None] | None = None  # what is done to the tables, in place, after each step
         self.step_number = 0
+
+    def follow(self, schedule: Schedule) -> None:
+        """Take the learning rates of a schedule, before the first step."""
+        self.schedule = schedule
+        self.take_step.rate_of = schedule.rate
 
     def start_from(self, entities: Tensor, relations: Tensor) -> None:
         """Take these entity and relation vectors in place of random values, before the first step."""
@@ -81,7 +85,7 @@ class Trainer:
         """All that the next step depends on."""
         numbers = {"step_number": self.step_number, "updates": self.tables.updates}
         state = self.tables.tensors() | {name: torch.tensor(value) for name, value in numbers.items()}
-        if self.schedule.drop_steps != self.settings.drop_steps:  # only where time ran short
+        if self.schedule.drop_steps not in ((), self.settings.drop_steps):  # only where time ran short
             state["drop_steps"] = torch.tensor(self.schedule.drop_steps)
         return state
 

@@ -29,10 +29,10 @@ OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {"Frozen": {"margin": 6.0}}
 # Fine-tuned is what one does without thinking: to train on with the new triples alone, and hold nothing.
 WAYS: Mapping[str, Mapping[str, Any] | None] = {
     "Retrained": None,
-    "Updated": {"mode": "all", "full_steps": 0.17, "placing": 0.0},
+    "Updated": {"mode": "all", "full_steps": 0.17, "placing": 0.0, "decay": "linear"},
     "Frozen": {"mode": "freeze", "placing": 0.3},  # which has no meaning there
     "New only": {"mode": "new-only", "full_steps": 0.13, "placing": 0.3},
-    "Fine-tuned": {"mode": "all", "placing": 0.0},
+    "Fine-tuned": {"mode": "all", "placing": 0.0, "decay": "drops"},
 }
 MODELS = {"TransE": "transe", "RotatE": "rotate"}
 WARM_UP_STEPS = 2  # after which all that a run needs is compiled
@@ -74,7 +74,10 @@ class ContinualMethod(Method):
         """The settings of both."""
         del dataset
         update = self._update()
-        return ContinualSettings(self._base(seed).to_dict(), None if update is None else asdict(update))
+        values = None if update is None else asdict(update)
+        if values is not None and values["decay"] != "linear":
+            del values["decay"]  # results are stored from before there was another
+        return ContinualSettings(self._base(seed).to_dict(), values)
 
     def _base(self, seed: int) -> PaperSettings:
         chosen = {**TRAINING, **OWN_TRAINING.get(self.way, {})}
