@@ -15,7 +15,7 @@ def few_shot_rows(seed: int = 0) -> dict[str, list[str]]:
     The last triple of t1 is with t2, and that of t2 with x, which is in no other triple.
     """
     rng = np.random.default_rng(seed)
-    known = [f"e{n}\tr{n % RELATIONS}\te{(n * 7 + 1) % KNOWN}" for n in range(KNOWN)] + ["e0\tr0\te0"]
+    known = [f"e{n}\tr{n % RELATIONS}\te{(n * 7 + 1) % KNOWN}" for n in range(KNOWN)] + ["e0\tr0\te0", "e3\tr0\te3"]
     ends = rng.integers(0, KNOWN, (80, 2)).tolist()
     known += [f"e{head}\tr{1 + (head + tail) % 2}\te{tail}" for head, tail in ends if head != tail]
     known = list(dict.fromkeys(known))

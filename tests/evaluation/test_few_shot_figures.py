@@ -51,14 +51,14 @@ def predicted_ranks(
 ) -> dict[str, float]:
     """The rank of the answer to each question over r1 and r2, from all answers that `predict` gives.
 
-    Over r0, which has a loop, `predict` and the evaluation differ: a newcomer can be its own answer in the latter.
+    Over r0, which has loops, `predict` and the evaluation differ: a newcomer can be its own answer in the latter.
     """
     at = dataset.at("test", shots)
     extended = model.extend(list(at.dataset.aux), weights=weights)
     true = {
         "\t".join(triple) for part in (dataset.train, dataset.valid.triples, dataset.test.triples) for triple in part
     }
-    ranks = {}
+    ranks: dict[str, float] = {}
     for (head, relation, tail), asks_tail in zip(at.dataset.test, at.asks_tail.tolist(), strict=True):
         if relation == "r0":
             continue
@@ -138,7 +138,7 @@ def test_other_sets_rank_new_answers_by_their_vectors_if_that_is_said(model: Mod
     at = dataset.at("test", 3).dataset
     by_protocol = {}
     for protocol in ("paper", "all"):
-        result = model.evaluate(at, protocol=protocol, weights=Uniform())  # type: ignore[arg-type]
+        result = model.evaluate(at, protocol=protocol, weights=Uniform())
         assert isinstance(result, LinkPredictionResult)
         by_protocol[protocol] = result
     usual = model.evaluate(at, weights=Uniform())
