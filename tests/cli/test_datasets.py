@@ -219,6 +219,48 @@ def test_snapshots_refuse_nonsense(
     assert not (tmp_path / "out").exists()
 
 
+def test_split_into_tasks(triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "data" / "few-shot" / "mine"
+    command = ["datasets", "split", str(triples), "--shots", "2", "--out", str(out), "--share", "0.2"]
+    assert main([*command, "--valid-share", "0.1", "--json"]) == 0
+    captured = capsys.readouterr()
+    made = json.loads(captured.out)
+    assert (made["name"], made["test"]["newcomers"], made["valid"]["newcomers"]) == ("mine", 12, 6)
+    assert made["test"]["fewest"] >= 3
+    left_out = int(captured.err.split(" triples left out")[0].splitlines()[-1])
+    assert made["train"] + made["valid"]["triples"] + made["test"]["triples"] + left_out == 240
+    assert main(["datasets", "list", "--data", str(tmp_path / "data")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["mine", "few-shot", str(out)]
+    assert main(["datasets", "stats", "mine", "--data", str(tmp_path / "data")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"mine, a few-shot data set: {made['train']} known triples, ")
+    assert [line.split()[0] for line in lines[1:]] == ["tasks", "valid", "test"]
+    assert main(["datasets", "stats", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == made
+    assert main(command) == 2
+    assert "already holds in-graph.txt" in capsys.readouterr().err
+    assert main([*command, "--shots", "7", "--overwrite"]) == 0
+    assert "newcomers instead of 15: no others keep 8 triples or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shots", "0"], "0 shots; give 1 triple per newcomer or more"),
+        (["--shots", "2", "--snapshots", "2"], "--shots with --snapshots"),
+        (["--shots", "2", "--new", "head"], "--new with --shots"),
+        (["--shots", "2", "--count", "5"], "--count with --shots"),
+        (["--shots", "200"], "no entity can be a newcomer with 201 triples"),
+    ],
+)
+def test_shots_refuse_nonsense(
+    triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["datasets", "split", str(triples), "--out", str(tmp_path / "out"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_model_is_evaluated_on_a_growing_set(
     triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,6 +98,9 @@ def kinds() -> list[Kind]:
     )
     grown = ("evaluate", MODEL, "--dataset", "grown")
     found.append(Kind("growing data set", "growing", [("datasets", "stats", "grown"), grown, (*grown, "--json")]))
+    few = ("evaluate", MODEL, "--dataset", "few", "--shots", "1")
+    trained = ("train", "few", "--out", "m", *TRAINING)
+    found.append(Kind("few-shot data set", "few-shot", [("datasets", "stats", "few"), few, (*few, "--json"), trained]))
     reproduce = ("reproduce", "--from-results", "--out", "results")
     listed = ("reproduce", "--list", "--out", "results", "--table", "link-prediction", "--dataset", "FB15k-Head-10")
     found.append(Kind("results", "results", [reproduce, (*reproduce, "--json"), listed], ("results/**/*",)))
@@ -179,6 +182,7 @@ def write_inputs(folder: Path) -> None:
     for number, (train, test) in enumerate(snapshots):
         for name, rows in (("train", train), ("valid", test[:2]), ("test", test)):
             write_triples(folder / "growing" / "grown" / str(number) / f"{name}.txt", as_triples(rows))
+    _write_few_shot(folder / "few-shot" / "few", known, new)
     (folder / "settings").mkdir()
     lines = [f"{name} = {json.dumps(value)}" for name, value in SETTINGS.to_dict().items()]
     (folder / "settings" / "settings.toml").write_text("\n".join(["# a comment", *lines]) + "\n")
@@ -189,6 +193,15 @@ def write_inputs(folder: Path) -> None:
     _write_state(folder / "state" / "run", folder / "triples" / "graph.tsv")
     _write_results(folder / "results")
     write_foreign(folder / "import")
+
+
+def _write_few_shot(folder: Path, known: list[tuple[str, str, str]], new: list[tuple[str, str, str]]) -> None:
+    """Two newcomers, the second in valid-tasks alone."""
+    write_triples(folder / "in-graph.txt", as_triples(known[:40]))
+    write_triples(folder / "train-tasks.txt", as_triples(known[40:]))
+    for part, newcomer, rows in (("test", "new0", new[:2]), ("valid", "new1", new[2:])):
+        lines = ["\t".join((newcomer, *row)) for row in [*rows, (newcomer, "r1", "e4")]]
+        (folder / f"{part}-tasks.txt").write_text("\n".join(lines) + "\n")
 
 
 def _write_triples(folder: Path, triples: Triples) -> None:

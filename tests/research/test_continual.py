@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from conftest import random_triples
+from few_shot_sets import write_few_shot_set
 from growing_sets import write_growing_set
 from ookg.cli import main
 from ookg.datasets.dataset import write_dataset
 from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.few_shot import load_few_shot
 from ookg.datasets.folder import load_dataset
 from ookg.datasets.growing import load_growing
 from ookg.datasets.packed import pack
@@ -145,11 +147,11 @@ sys.meta_path.insert(0, Missing())
 import torch
 
 torch.set_num_threads(1)
-from ookg.research.reproduction.methods import continual
+from ookg.research.reproduction.methods import continual, few_shot
 from ookg.training.settings import PRESETS
 
 small = {small}
-continual.TRAINING, continual.OWN_TRAINING = small, {{}}
+continual.TRAINING, continual.OWN_TRAINING, few_shot.TRAINING = small, {{}}, small
 PRESETS["fb15k"] = PRESETS["fb15k"].changed(small)
 from importlib import import_module
 
@@ -164,6 +166,7 @@ where = ["--device", "cpu", "--data", {data!r}, "--out", {out!r}, "--models", {m
 for options in (
     ["--table", "continual", "--dataset", "ENTITY", "--method", "Updated TransE"],
     ["--table", "link-prediction", "--dataset", "FB15k-Head-10", "--method", "InvTransE"],
+    ["--table", "few-shot", "--dataset", "GEN-FB15k-237-3", "--method", "InvTransE (uniform)"],
 ):
     assert main(["reproduce", *options, *where]) == 0
 assert main(["reproduce", "--table", "continual", "--dataset", "FACT", *where]) == 2
@@ -176,6 +179,7 @@ def test_packed_sets_need_no_reader_and_no_compiler(places: Places, data: Path, 
     write_dataset(made, tmp_path / "text" / "FB15k-Head-10")
     pack(EncodedDataset.of(load_dataset(tmp_path / "text" / "FB15k-Head-10")), tmp_path / "packed")
     pack(load_growing("ENTITY", data).encoded, tmp_path / "packed")
+    pack(load_few_shot(write_few_shot_set(tmp_path / "few" / "FB15k-237")).encoded, tmp_path / "packed")
     missing = {"pyarrow", "numba", "llvmlite", "rich", "filelock", "pandas", "polars", "matplotlib"}
     paths = {name: str(tmp_path / name) for name in ("out", "models")}
     script = BARE.format(names=missing, small=SMALL, data=str(tmp_path / "packed"), **paths)
@@ -186,6 +190,7 @@ def test_packed_sets_need_no_reader_and_no_compiler(places: Places, data: Path, 
     stored = json.loads((tmp_path / "out" / "ENTITY" / "Updated TransE" / "seed-0.json").read_text())
     assert 0 < stored["figures"]["mrr"] <= 1
     assert (tmp_path / "out" / "FB15k-Head-10" / "InvTransE" / "seed-0.json").exists()
+    assert (tmp_path / "out" / "GEN-FB15k-237-3" / "InvTransE (uniform)" / "seed-0.json").exists()
 
 
 def test_packed_and_text_give_the_same_figures(places: Places, data: Path, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def newcomers(geometry: Geometry, weights: Weights, seed: int) -> tuple[Newcomer
     generator = torch.Generator().manual_seed(seed)
     known = np.stack([rng.integers(0, high, 40) for high in (KNOWN, RELATIONS, KNOWN)], axis=1)
     known = known[(known[:, 0] != known[:, 2]) | (known[:, 1] == 0)]
-    known = np.concatenate([known, [[0, 0, 0]]])  # only relation 0 has loops
+    loops = np.stack([np.arange(KNOWN), np.zeros(KNOWN, np.int64), np.arange(KNOWN)], axis=1)
+    known = np.concatenate([known, loops])  # only relation 0 has loops
     given = [[KNOWN + n, rng.integers(RELATIONS), rng.integers(KNOWN)] for n in range(NEW - 1) for _ in range(2)]
     given += [[rng.integers(KNOWN), rng.integers(RELATIONS), KNOWN + n] for n in range(NEW - 1)]
     given += [[KNOWN, 1, KNOWN + 1]]

@@ -297,7 +297,7 @@ def _split_into_tasks(arguments: argparse.Namespace, folder: Path) -> int:
     drawn = numbers.valid.newcomers + numbers.test.newcomers
     if drawn < sum(made.wanted):
         problem = f"{drawn:,} newcomers instead of {sum(made.wanted):,}"
-        note(f"{problem}: no others have {settings.shots + 1:,} triples or more")
+        note(f"{problem}: no others keep {settings.shots + 1:,} triples or more")
     if arguments.json:
         print_json(asdict(numbers))
     else:

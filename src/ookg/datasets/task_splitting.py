@@ -82,10 +82,12 @@ def split_into_tasks(triples: Triples, settings: TaskSplitSettings | None = None
     while True:
         sorting = _sorted(ids, kind, coin, len(triples.relations))
         of_each = np.bincount(sorting.newcomer[sorting.is_task], minlength=size)
-        lacking = (kind != KNOWN) & (of_each < least)
-        if not lacking.any():
+        lacking = np.flatnonzero((kind != KNOWN) & (of_each < least))
+        if not len(lacking):
             break
-        kind[lacking] = KNOWN  # then more triples are known, and none of another newcomer's is lost
+        # What becomes known again gives triples to the others: not all that lack some need to.
+        lacking = lacking[np.argsort(of_each[lacking], kind="stable")]
+        kind[lacking[: -(-len(lacking) // 2)]] = KNOWN
     if not (kind == TEST).any() or not sorting.is_known.any():
         problem = f"{triples.source}: no entity can be a newcomer with {least:,} triples beside a known graph"
         raise InputError(f"{problem}; ask for fewer shots or other shares, or give more triples")

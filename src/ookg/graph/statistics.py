@@ -22,6 +22,7 @@ MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
 FEW_PAIRS = 64  # correlations asked for at once, up to which those that were asked for before are remembered
 MOST_SEEN = 1 << 16  # how many of these are remembered
+LOOP_SHARE = 0.2  # of a relation's triples that are loops, from which on an entity can be its own answer
 
 
 @dataclass(frozen=True)
@@ -248,9 +249,10 @@ def _most_frequent_pairs(has: Any, most: IntArray) -> Any:
 
 
 def relations_with_loops(triples: IntArray, num_relations: int) -> BoolArray:
-    """(relations,) whether some triple joins an entity to itself over each of the first relations."""
-    has_loops = np.zeros(num_relations, dtype=np.bool_)
-    has_loops[triples[triples[:, 0] == triples[:, 2], 1]] = True
+    """(relations,) whether many triples over each of the first relations join an entity to itself (`LOOP_SHARE`)."""
+    loops = triples[triples[:, 0] == triples[:, 2], 1]
+    have, all_of = (np.bincount(part, minlength=num_relations)[:num_relations] for part in (loops, triples[:, 1]))
+    has_loops: BoolArray = (have > 0) & (have >= LOOP_SHARE * all_of)
     return has_loops
 
 

@@ -1,0 +1,147 @@
+"""The table of newcomers with few triples, end to end on small sets under the published names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from few_shot_sets import write_few_shot_set
+from ookg.cli import main
+from ookg.datasets.few_shot import load_few_shot
+from ookg.datasets.packed import pack
+from ookg.errors import InputError
+from ookg.evaluation.few_shot import few_shot_figures
+from ookg.research.reproduction import Places, Selection, pretraining, reproduce
+from ookg.research.reproduction.methods import Context, few_shot
+from ookg.research.reproduction.plan import jobs_of
+from ookg.research.reproduction.runner import cells, grids
+
+SMALL = {"dim": 4, "steps": 12, "batch": 16, "negatives": 2, "margin": 4.0, "lr": 0.05}
+SETS = ["GEN-FB15k-237-3", "GEN-FB15k-237-1"]
+METHODS = ["InvTransE (uniform)", "InvRotatE (uniform)"]
+MEASURES = ("mrr", "hits@1", "hits@10", "mrr-known", "mrr-new")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    write_few_shot_set(folder / "few-shot" / "FB15k-237")
+    return folder
+
+
+@pytest.fixture
+def places(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    monkeypatch.setattr(few_shot, "TRAINING", SMALL)
+    return Places(tmp_path / "results", tmp_path / "models", data)
+
+
+def test_every_set_gets_its_cells(places: Places, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[str] = []
+    real = pretraining.train_vectors
+
+    def counted(context: Context, settings: Any) -> Any:
+        trained.append(settings.model)
+        return real(context, settings)
+
+    monkeypatch.setattr(pretraining, "train_vectors", counted)
+    made = reproduce(["few-shot"], SETS, METHODS, device="cpu", places=places)
+    assert trained == ["transe", "rotate"]  # the numbers of shots share them
+    ours = {(cell.dataset, cell.method, cell.measure): cell.ours for cell in made if cell.method in METHODS}
+    assert set(ours) == {(name, method, measure) for name in SETS for method in METHODS for measure in MEASURES}
+    assert all(value is not None and value >= 0 for value in ours.values())
+    dataset = load_few_shot("FB15k-237", data).encoded
+    for name, shots in zip(SETS, (3, 1), strict=True):
+        stored = json.loads((Path(places.out) / name / METHODS[0] / "seed-0.json").read_text())
+        assert stored["settings"]["evaluation"] == {"protocol": "all", "shots": shots}
+        assert stored["settings"]["training"]["weights"] == "uniform"
+        assert stored["settings"]["training"]["bases"][0]["dim"] == 4
+        figures = stored["figures"]
+        at = dataset.at("test", shots)
+        is_new = at.answer >= dataset.num_known
+        mean = ((~is_new).sum() * figures["mrr-known"] + is_new.sum() * figures["mrr-new"]) / len(is_new)
+        assert figures["mrr"] == pytest.approx(mean, abs=1e-5)
+        assert {"valid-mrr", "valid-hits@10", "hits@3", f"mrr.given-{shots}"} < set(figures)
+        assert "valid-mrr-new" not in figures  # there is none
+    trained.clear()
+    reproduce(["few-shot"], SETS, METHODS, device="cpu", places=places)
+    assert not trained
+
+
+def test_printed_figures_stand_beside_ours(places: Places) -> None:
+    found = cells(Selection.of(["few-shot"]), places.results)
+    printed = {(cell.dataset, cell.method, cell.measure): cell.paper for cell in found if cell.paper is not None}
+    gen = "GEN-FB15k-237-3"
+    assert [printed[gen, "I-GEN (as printed)", name] for name in MEASURES[:3]] == [0.367, 28.1, 53.7]
+    assert [printed[gen, "T-GEN (as printed)", name] for name in MEASURES[:3]] == [0.382, 28.9, 56.5]
+    assert len(printed) == 6
+    assert {cell.dataset for cell in found} == {*SETS, "GEN-NELL-995-3"}
+    (grid,) = grids(Selection.of(["few-shot"], ["gen-fb15k-237-3"]), places.results)["few-shot"]
+    assert [row[1].text for row in grid.rows] == ["I-GEN (as printed)", "T-GEN (as printed)"]
+    assert "NeurIPS 2020" in grid.remark
+
+
+def test_it_is_run_only_if_named(places: Places) -> None:
+    def sets(selection: Selection) -> set[str]:
+        return {job.dataset for job in jobs_of(selection, places.results, places.cache, "CPU")}
+
+    assert not sets(Selection.of()) & {*SETS}
+    assert sets(Selection.of(["few-shot"])) == {*SETS, "GEN-NELL-995-3"}
+
+
+def test_a_set_that_is_not_there_gets_one_line(places: Places) -> None:
+    with pytest.raises(InputError, match=r"data set NELL-995: no folder .*few-shot/NELL-995 with its tasks"):
+        reproduce(["few-shot"], ["GEN-NELL-995-3"], device="cpu", places=places)
+
+
+def test_packed_and_text_give_the_same_figures(places: Places, data: Path, tmp_path: Path) -> None:
+    pack(load_few_shot("FB15k-237", data).encoded, tmp_path / "packed")
+    elsewhere = Places(tmp_path / "other", tmp_path / "other models", tmp_path / "packed")
+    for where in (places, elsewhere):
+        reproduce(["few-shot"], SETS[:1], METHODS[:1], device="cpu", places=where)
+    one, other = (
+        json.loads((Path(where.out) / SETS[0] / METHODS[0] / "seed-0.json").read_text())["figures"]
+        for where in (places, elsewhere)
+    )
+    assert one == other
+
+
+def test_a_packed_set_of_the_other_kind_is_refused(places: Places, data: Path, tmp_path: Path) -> None:
+    path = pack(load_few_shot("FB15k-237", data).encoded, tmp_path / "packed")
+    path.rename(path.with_name("FB15k-Head-10.npz"))
+    elsewhere = Places(places.out, places.models, tmp_path / "packed")
+    with pytest.raises(InputError, match="FB15k-Head-10: is packed as one with tasks"):
+        reproduce(["link-prediction"], ["FB15k-Head-10"], ["InvTransE"], device="cpu", places=elsewhere)
+
+
+def test_a_method_of_ones_own_is_a_function(places: Places, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seam: vectors, the data set and what is given and asked come in, a scorer goes out."""
+    seen: list[few_shot.FewShotCase] = []
+
+    def answered(case: few_shot.FewShotCase) -> Any:
+        seen.append(case)
+        return few_shot.uniform_closed_form(case)
+
+    method = few_shot.FewShotMethod("Mine", ("rotate", "transe"), answered, {"of": "mine"})
+    dataset = load_few_shot("FB15k-237", data).encoded
+    import torch
+
+    context = Context(dataset.known, 0, torch.device("cpu"), places.cache, few_shot=dataset, name=SETS[0])
+    trained = method.train(context)
+    figures = method.figures(context, trained, method.variants(SETS[0])[0])
+    assert [case.shots.split for case in seen] == ["test", "valid"]
+    assert [type(embedding.geometry).__name__ for embedding in seen[0].embeddings] == ["RotatE", "TransE"]
+    assert seen[0].shots.shots == 3
+    expected = few_shot_figures(few_shot.uniform_closed_form(seen[0]), dataset, seen[0].shots)
+    assert figures["mrr"] == expected.all.mrr
+    assert method.training(SETS[0], 0).to_dict()["of"] == "mine"
+
+
+def test_the_command_prints_cells(places: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--out", str(places.out), "--data", str(places.data)]
+    assert main(["reproduce", "--from-results", "--json", "--table", "few-shot", *where]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {cell["measure"] for cell in found if cell["method"] == METHODS[0]} == set(MEASURES)
+    assert {cell["dataset"] for cell in found if cell["method"] == METHODS[0]} == {*SETS, "GEN-NELL-995-3"}
