@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ookg.newcomers.embedder import NeighborLimit as NeighborLimit
     from ookg.newcomers.reducer import Correlation as Correlation
     from ookg.newcomers.reducer import Degree as Degree
+    from ookg.newcomers.reducer import Precision as Precision
     from ookg.newcomers.reducer import Uniform as Uniform
     from ookg.newcomers.refinement import RefineSettings as RefineSettings
     from ookg.simulation.audit import AuditSettings as AuditSettings
@@ -57,6 +58,7 @@ _HOMES = {
     "Model": "ookg.model.model",
     "NeighborLimit": "ookg.newcomers.embedder",
     "OokgError": "ookg.errors",
+    "Precision": "ookg.newcomers.reducer",
     "Question": "ookg.extension.questions",
     "RankingWeights": "ookg.evidence.combined",
     "RefineSettings": "ookg.newcomers.refinement",

@@ -208,6 +208,7 @@ def test_vectors_equal_a_slow_reference(
         elif isinstance(weights, Degree):
             raw = [math.log(degree[min(row[0], row[2])] + 0.1) for row in rows]
         else:
+            assert isinstance(weights, Correlation)
             raw = [(probability(row[1], query) + probability(query, row[1])) ** weights.power for row in rows]
         expected = slow_vector(geometry, entities, relations, rows, [w / sum(raw) for w in raw])
         torch.testing.assert_close(vector, expected)

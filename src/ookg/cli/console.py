@@ -165,9 +165,16 @@ def add_device_option(parser: argparse.ArgumentParser) -> None:
 def add_weight_options(parser: argparse.ArgumentParser, default: str) -> None:
     """How the candidates of a new entity are weighted."""
     group = parser.add_argument_group("how the candidates of a new entity are weighted")
-    group.add_argument("--weights", choices=("uniform", "degree", "correlation"), help=f"default: {default}")
+    names = ("uniform", "degree", "correlation", "precision")
+    group.add_argument("--weights", choices=names, help=f"default: {default}")
     group.add_argument("--power", type=float, metavar="X", help="power of the correlation weights (4)")
     group.add_argument("--smoothing", type=float, metavar="X", help="added to the degree before its logarithm (0.1)")
+    group.add_argument(
+        "--prior",
+        type=float,
+        metavar="X",
+        help="pull of precision weights to where entities with the relations lie (0)",
+    )
     group.add_argument("--max-neighbors", type=whole_number, metavar="K", help="use at most K triples of an entity")
     group.add_argument("--neighbor-seed", type=whole_number, metavar="N", default=0, help="seed of that choice (0)")
 
@@ -210,23 +217,22 @@ def chosen_refine(arguments: argparse.Namespace, model: Model) -> RefineSettings
 def chosen_weights(arguments: argparse.Namespace) -> Weights | None:
     """The weights that the options say; None for the default."""
     from ookg.errors import InputError
-    from ookg.newcomers.reducer import Correlation, Degree, Uniform
+    from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform
 
-    name, power, smoothing = arguments.weights, arguments.power, arguments.smoothing
-    if power is not None and smoothing is not None:
-        raise InputError("--power goes with correlation weights and --smoothing with degree weights; give one of them")
-    name = name or ("correlation" if power is not None else "degree" if smoothing is not None else None)
-    if power is not None and name != "correlation":
-        raise InputError(f"--power goes with --weights correlation, not {name}")
-    if smoothing is not None and name != "degree":
-        raise InputError(f"--smoothing goes with --weights degree, not {name}")
-    if name == "uniform":
-        return Uniform()
-    if name == "degree":
-        return Degree() if smoothing is None else Degree(smoothing)
-    if name == "correlation":
-        return Correlation() if power is None else Correlation(power)
-    return None
+    belongs = {"power": Correlation, "smoothing": Degree, "prior": Precision}
+    said = {option: getattr(arguments, option) for option in belongs if getattr(arguments, option) is not None}
+    if len(said) > 1:
+        each = [f"--{option} goes with {belongs[option].__name__.lower()} weights" for option in said]
+        raise InputError(f"{' and '.join(each)}; give one of them")
+    kinds = {kind.__name__.lower(): kind for kind in (Uniform, *belongs.values())}
+    name = arguments.weights or next((belongs[option].__name__.lower() for option in said), None)
+    if name is None:
+        return None
+    for option in said:
+        if kinds[name] is not belongs[option]:
+            raise InputError(f"--{option} goes with --weights {belongs[option].__name__.lower()}, not {name}")
+    weights: Weights = kinds[name](**said)
+    return weights
 
 
 def chosen_limit(arguments: argparse.Namespace) -> NeighborLimit | None:

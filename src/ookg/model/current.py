@@ -62,7 +62,7 @@ class Current:
         if graph is None or not len(facts):
             return model
         grown = KnownGraph(np.concatenate([graph.triples, facts]), graph.num_entities, graph.num_relations)
-        return Model(replace(model.checkpoint, graph=grown))
+        return model.beside(grown)
 
     @property
     def is_changed(self) -> bool:

@@ -34,6 +34,7 @@ from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.index import GraphIndex
+from ookg.graph.known import KnownGraph
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import TripleSource
 from ookg.graph.vocabulary import Vocabulary
@@ -41,7 +42,8 @@ from ookg.model.embedded import new_vectors, weights_of_vectors
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers
 from ookg.newcomers.given import Given, find_given
-from ookg.newcomers.reducer import Correlation, Degree, Weights, refuse_without_statistics
+from ookg.newcomers.prior import Residuals
+from ookg.newcomers.reducer import Correlation, Degree, Weights, refuse_without_statistics, with_residuals
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import Protocol
 from ookg.scoring.ranking import TieRule
@@ -73,8 +75,9 @@ __all__ = [
 class Model:
     """A trained embedding with labels and statistics. Nothing here changes it: what is new gets vectors of its own."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
+    def __init__(self, checkpoint: Checkpoint, trained: Model | None = None) -> None:
+        """trained: the model as it was trained, where this one has its vectors beside another graph or choice."""
+        self.checkpoint, self._trained = checkpoint, trained
         # How new entities are treated by default; stored values that cannot be used are refused here.
         self.defaults = NewcomerDefaults.of(checkpoint)
 
@@ -98,7 +101,7 @@ class Model:
 
     def with_choice(self, choice: NewcomerChoice) -> Model:
         """This model with another choice for new entities, such as `tune(...).choice`; `save` keeps it."""
-        return Model(replace(self.checkpoint, newcomers=choice.to_dict()))
+        return Model(replace(self.checkpoint, newcomers=choice.to_dict()), self._trained or self)
 
     def with_judge(self, judge: FittedJudge | None) -> Model:
         """This model with a judge that learned with it; `save` keeps it, `classify(..., judge=True)` uses it."""
@@ -127,7 +130,7 @@ class Model:
             self,
             dataset,
             task=task,
-            weights=weights,
+            weights=None if weights is None else self._with_residuals(weights),
             limit=limit,
             refine=refine,
             combine=combine,
@@ -200,12 +203,26 @@ class Model:
         nothing = np.empty((0, 3), dtype=np.int64)
         return GraphEvidence.count(self.checkpoint.triples, nothing, len(self.relations), self.index)
 
+    @cached_property
+    def residuals(self) -> Residuals:
+        """How far candidates are off among the triples that the vectors were trained on; made when first asked for.
+
+        Whatever was taken out of the graph since: the vectors are still the same.
+        """
+        if self._trained is not None:
+            return self._trained.residuals
+        return Residuals.of(self.embedding, self.checkpoint.triples)
+
     def without(self, triples: IntArray) -> Model:
         """The same vectors beside a graph that never had some of the training triples, (triples, 3) of its ids."""
         graph = self.checkpoint.graph
         if graph is None or not len(triples):
             return self
-        return Model(replace(self.checkpoint, graph=graph.without(triples)))
+        return self.beside(graph.without(triples))
+
+    def beside(self, graph: KnownGraph) -> Model:
+        """The same vectors beside another graph of the same entities and relations."""
+        return Model(replace(self.checkpoint, graph=graph), self._trained or self)
 
     def extend(
         self,
@@ -220,9 +237,7 @@ class Model:
         weights: correlation weights by default; refine: fit the new vectors to their triples
         """
         weights = weights or self.default_weights(Correlation())
-        if self.checkpoint.statistics is None:
-            refuse_without_statistics(weights)
-        extended = ExtendedModel(self, Preparation(weights, limit, self.refinement(refine)))
+        extended = ExtendedModel(self, Preparation(self._with_residuals(weights), limit, self.refinement(refine)))
         extended.add(triples)
         return extended
 
@@ -244,7 +259,14 @@ class Model:
 
         new_relations: whether relations that only the given triples have get vectors; the published protocols have none
         """
+        weights = self._with_residuals(weights)
         return find_given(self.checkpoint, triples, weights, limit, new_relations=new_relations)
+
+    def _with_residuals(self, weights: Weights) -> Weights:
+        """Weights that this model can have; precision weights get its residuals."""
+        if self.checkpoint.statistics is None:
+            refuse_without_statistics(weights)
+        return with_residuals(weights, lambda: self.residuals)
 
     def refinement(self, refine: bool | RefineSettings) -> RefineSettings | None:
         """How vectors are fitted if `refine` says so: as it says, as `ookg tune` chose, or at the model's scale."""
@@ -274,8 +296,8 @@ class Model:
     ) -> NewVectors:
         """Vectors for the entities of `triples` that the model does not know: e = Σ w(ẽ)·ẽ over their candidates ẽ.
 
-        weights: `Uniform()`, `Degree()` or `Correlation()`; by default correlation if a query relation is given, as
-            those weights depend on it, else degree
+        weights: `Uniform()`, `Degree()`, `Precision()` or `Correlation()`; by default correlation if a query relation
+            is given, as those weights depend on it, else degree
         refine: fit the vectors to their triples from there on; known vectors do not move
         report: called with the number of steps done
         """

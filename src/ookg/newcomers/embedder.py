@@ -16,7 +16,15 @@ from ookg.models import Projected
 from ookg.models.embedding import Embedding
 from ookg.newcomers.estimator import candidates
 from ookg.newcomers.least_squares import least_squares
-from ookg.newcomers.reducer import Uniform, Weights, normalised, refuse_without_statistics
+from ookg.newcomers.prior import Residuals
+from ookg.newcomers.reducer import (
+    Precision,
+    Uniform,
+    Weights,
+    normalised,
+    refuse_without_statistics,
+    with_residuals,
+)
 from ookg.newcomers.refinement import RefineSettings, refine
 from ookg.newcomers.relations import RelationPairs, fitted_relation_vectors
 from ookg.newcomers.support import Support, Unused, find_support
@@ -109,16 +117,15 @@ class Newcomers:
     def vectors(self, newcomers: IntArray, queries: IntArray | None = None) -> Tensor:
         """e = Σ w(ẽ)·ẽ over the candidates ẽ, for each newcomer (and query relation), (newcomers, entity_width).
 
+        Under precision weights, w is a weight for each coordinate, and there may be a prior (see `prior.py`); under
+        TransH and TransR, and for newcomers that are tied to newcomers, one weight and no prior.
         A candidate from another newcomer is made of that one's query-free vector.
         Under TransH and TransR, where a triple does not determine a candidate, the weighted least-squares solution.
         NaN for a newcomer without a usable neighbour: there is no vector for it, and none is made up.
         """
         if self.refined is not None:
             return self.refined[torch.from_numpy(newcomers).to(self.refined.device)]
-        rows, place = self.support.rows_of(newcomers)
-        weights = self.row_weights(newcomers, queries)
-        reduce = _fastest_reduction(self.embedding)
-        vectors = reduce(self.embedding, self.support, rows, place, weights, len(newcomers))
+        vectors = self._sums(newcomers, queries)
         if self.together is not None:
             self._add_peers(vectors, newcomers, queries)
         vectors = self.embedding.geometry.constrained(vectors)
@@ -126,6 +133,17 @@ class Newcomers:
         if not made.all():
             vectors[torch.from_numpy(~made).to(vectors.device)] = torch.nan
         return vectors
+
+    def _sums(self, newcomers: IntArray, queries: IntArray | None) -> Tensor:
+        """What known neighbours say, (newcomers, entity_width)."""
+        rows, place = self.support.rows_of(newcomers)
+        weights = self.weights
+        if isinstance(weights, Precision) and not isinstance(self.embedding.geometry, Projected):
+            links = self.embedding, self.support, rows, place, len(newcomers)
+            return weights.of_model.estimates(*links, weights.prior).vectors
+        reduce = _fastest_reduction(self.embedding)
+        shares = self.row_weights(newcomers, queries)
+        return reduce(self.embedding, self.support, rows, place, shares, len(newcomers))
 
     def _add_peers(self, sums: Tensor, newcomers: IntArray, queries: IntArray | None) -> None:
         """Add to the sums over known neighbours, in place, what newcomers say about newcomers."""
@@ -293,6 +311,7 @@ def find_newcomers(
     if graph is None:
         refuse_without_statistics(weights)
         graph = GraphStatistics.count(known, num_entities, embedding.num_relations)
+    weights = with_residuals(weights, lambda: Residuals.of(embedding, known))
     if weights.needs_query:
         counted = given
         num_relations = int(given[:, 1].max(initial=-1)) + 1

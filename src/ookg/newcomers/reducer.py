@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from ookg.errors import InputError
 from ookg.graph.statistics import GraphStatistics
+from ookg.newcomers.prior import Residuals
 from ookg.newcomers.support import Support
 from ookg.types import FloatArray, IntArray
 
@@ -75,7 +77,46 @@ class Correlation:
         return weights
 
 
-Weights = Uniform | Degree | Correlation
+@dataclass(frozen=True)
+class Precision:
+    """A candidate weighs more if those of its relation and direction are less far off among the training triples.
+
+    A vector is then made with weights for each coordinate (`prior.py`); what takes one weight for a candidate, such as
+    an explanation, takes their mean.
+
+    prior: λ of the pull to where entities with the newcomer's relations lie; 0 for none
+    residuals: how far candidates are off; if not given, those of the model that the weights are used with
+    """
+
+    prior: float = 0.0
+    residuals: Residuals | None = field(default=None, compare=False, repr=False)
+    needs_query: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.prior < float("inf"):
+            raise InputError(f"prior {self.prior}; it must be a number from 0 up")
+
+    @property
+    def of_model(self) -> Residuals:
+        """The residuals, which must be there by now."""
+        if self.residuals is None:
+            raise InputError("precision weights without residuals; take `with_residuals(weights, ...)`")
+        return self.residuals
+
+    def weights(self, support: Support, rows: IntArray, query: IntArray | None, graph: GraphStatistics) -> FloatArray:
+        """w = mean of 1/s² over the coordinates, in units of the entities' own variance, and over both directions."""
+        del query, graph
+        return self.of_model.weights(support.relation[rows])
+
+
+Weights = Uniform | Degree | Correlation | Precision
+
+
+def with_residuals(weights: Weights, residuals: Callable[[], Residuals]) -> Weights:
+    """The weights as they are; precision weights that have no residuals get these, which are asked for only then."""
+    if isinstance(weights, Precision) and weights.residuals is None:
+        return replace(weights, residuals=residuals())
+    return weights
 
 
 def refuse_without_statistics(weights: Weights) -> None:

@@ -255,10 +255,11 @@ def _system(state: Together, unknown: IntArray, anchors: Anchors, weights: Weigh
     point = np.empty(len(ties.members), dtype=np.int64)  # where each member is among unknown and fixed points
     point[unknown] = np.arange(len(unknown))
     point[anchors.place] = len(unknown) + len(known_ids) + np.arange(len(anchors.place))
-    own = positive(weights.weights(_themselves(ties), np.arange(len(ties.members)), None, state.member_graph(graph)))
+    member_graph = state.member_graph(graph)
+    own = positive(weights.weights(_themselves(ties), np.arange(len(ties.members)), None, member_graph))
     strength = (
         positive(weights.weights(support, known_rows, None, graph)),
-        own[peers.neighbor[peer_rows]],
+        positive(weights.weights(peers, peer_rows, None, member_graph)),
     )
     owner = np.concatenate([known_owner, peer_owner])
     return System(

@@ -1,0 +1,169 @@
+"""What the training triples say of new vectors before any is made: how far candidates are off, and where entities lie.
+
+A directed relation l is a relation and a side: 2r where the entity that is spoken of (the owner) is the head, 2r + 1
+where it is the tail. Over the training triples of l, with the owner's trained vector v and the candidate c that the
+triple determines for it, and m₀ and v₀, the mean and variance of all entity vectors, for each coordinate on its own:
+
+    s² = (Σ (v - c)² + k v₀) / (n + k)      m = (Σ v + k m₀) / (n + k)      t² = (Σ (v - m)² + k v₀) / (n + k)
+
+A relation without a training triple has v₀, m₀ and v₀. A newcomer with the candidates cᵢ over lᵢ, and a prior of
+strength λ, then has
+
+    P = Σ 1/s²ᵢ + λ Σ 1/t²ᵢ,        e = (Σ cᵢ/s²ᵢ + λ Σ mᵢ/t²ᵢ) / P
+
+and 1/P is how uncertain that is. Each triple is a summand of its own: one that comes or goes is added or taken away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.kernels.threads import one_torch_thread
+from ookg.models.embedding import Embedding
+from ookg.newcomers.estimator import Links, candidates, candidates_of
+from ookg.newcomers.support import Support
+from ookg.types import BoolArray, FloatArray, IntArray
+
+STRENGTH = 10  # k: a relation with this many triples is half its own and half all entities'
+MOST_ROWS = 200_000  # of triples, and of entities, that are looked at; of more, every so-manyth
+# A variance is at least this share of the typical one: what never varies would outweigh all else.
+LEAST_SHARE = 1e-6
+# How many numbers the candidates of one chunk may hold: small enough for a processor's cache when training triples are
+# passed over, and bounded whatever the number of newcomers.
+RESIDUAL_NUMBERS = 1 << 18
+CHUNK_NUMBERS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """New vectors, (newcomers, entity_width), and how certain each coordinate is: P, (newcomers, entity_width)."""
+
+    vectors: Tensor
+    precision: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """How far candidates are off, and where their owners lie, by directed relation.
+
+    precision: (2·relations + 1, entity_width) 1/s²; the last row is for relations that no training triple has
+    centre, centre_precision: the same shape; m and 1/t²
+    variance: (entity_width,) v₀
+    """
+
+    precision: Tensor
+    centre: Tensor
+    centre_precision: Tensor
+    variance: Tensor
+    weight: FloatArray
+
+    @classmethod
+    @one_torch_thread()
+    def of(cls, embedding: Embedding, triples: IntArray) -> Residuals:
+        """Those of training triples, (triples, 3). Of very many triples an even sample counts."""
+        entities, device = embedding.entities, embedding.device
+        looked_at = _sample(np.arange(embedding.num_entities))
+        variance, mean = torch.var_mean(entities[torch.from_numpy(looked_at).to(device)].double(), dim=0, correction=0)
+        typical = float(variance.mean()) if len(looked_at) else 0.0
+        typical = typical if typical > 0 else 1.0
+        variance, mean = variance.nan_to_num(typical).clamp(min=LEAST_SHARE * typical), mean.nan_to_num(0.0)
+
+        sums = _sums(embedding, _sample(triples[triples[:, 0] != triples[:, 2]]))
+        count = sums.count[:, None]
+        size = count + STRENGTH
+        residual = (sums.residual + STRENGTH * variance) / size
+        centre = (sums.owner + STRENGTH * mean) / size
+        around = (sums.square - 2 * centre * sums.owner + count * centre.square()).clamp(min=0)
+        extent = (around + STRENGTH * variance) / size
+        # A scalar for both directions: they differ little, and newcomers tied together need the same seen from either.
+        precision = 1 / residual.clamp(min=LEAST_SHARE * typical)
+        sides = precision.mean(dim=1)
+        weight = torch.cat([sides[:-1].view(-1, 2).mean(dim=1), sides[-1:]]) * typical
+        return cls(
+            precision.to(entities.dtype),
+            centre.to(entities.dtype),
+            (1 / extent.clamp(min=LEAST_SHARE * typical)).to(entities.dtype),
+            variance.to(entities.dtype),
+            weight.cpu().numpy(),
+        )
+
+    def rows(self, relation: IntArray, is_head: BoolArray) -> Tensor:
+        """The rows of directed relations in the tables; relations from the trained ones on are new."""
+        directed = np.minimum(2 * relation + ~is_head, len(self.precision) - 1)
+        return torch.from_numpy(directed).to(self.precision.device)
+
+    def weights(self, relation: IntArray) -> FloatArray:
+        """One number for each relation: the mean of 1/s², in units of the mean v₀."""
+        weights: FloatArray = self.weight[np.minimum(relation, len(self.weight) - 1)]
+        return weights
+
+    def estimates(
+        self, embedding: Embedding, support: Support, rows: IntArray, place: IntArray, size: int, prior: float
+    ) -> Estimates:
+        """The estimate of each of `size` groups; NaN and a precision of 0 for a group without rows.
+
+        rows: rows of the support; place: (rows,) their groups, ascending; prior: λ
+        """
+        table, device = embedding.entities, embedding.device
+        total = torch.zeros(size, table.shape[1], dtype=table.dtype, device=device)
+        sums, step = torch.zeros_like(total), max(1, CHUNK_NUMBERS // table.shape[1])
+        for start in range(0, len(rows), step):
+            chunk = rows[start : start + step]
+            group = torch.from_numpy(place[start : start + step]).to(device)
+            directed = self.rows(support.relation[chunk], support.is_head[chunk])
+            precision = self.precision[directed]
+            total.index_add_(0, group, precision)
+            sums.index_add_(0, group, candidates(embedding, support, chunk) * precision)
+            if prior > 0:
+                held = prior * self.centre_precision[directed]
+                total.index_add_(0, group, held)
+                sums.index_add_(0, group, self.centre[directed] * held)
+        return Estimates(sums / total, total)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Over the triples of each directed relation, in double precision, and a last row of zeros.
+
+    count: (rows,); residual: Σ (v - c)²; owner: Σ v; square: Σ v²; (rows, entity_width) each
+    """
+
+    count: Tensor
+    residual: Tensor
+    owner: Tensor
+    square: Tensor
+
+
+def _sums(embedding: Embedding, triples: IntArray) -> _Sums:
+    device, width = embedding.device, embedding.geometry.entity_width
+    head, relation, tail = triples.T
+    directed = np.concatenate([2 * relation, 2 * relation + 1])
+    order = np.argsort(directed, kind="stable")
+    directed = directed[order]
+    owner, neighbor = np.concatenate([head, tail])[order], np.concatenate([tail, head])[order]
+    number = 2 * embedding.num_relations + 1
+    totals = torch.zeros(3, number, width, dtype=torch.float64, device=device)
+    step = max(1, RESIDUAL_NUMBERS // width)
+    for start in range(0, len(directed), step):
+        part = slice(start, start + step)
+        own = embedding.entities[torch.from_numpy(owner[part]).to(device)]
+        links: Links = neighbor[part], directed[part] // 2, directed[part] % 2 == 0
+        off = own - candidates_of(embedding, links)
+        reached, lengths = (torch.from_numpy(run).to(device) for run in np.unique(directed[part], return_counts=True))
+        # Sums by segment: adding by index would race on a GPU, and the last bits be chance.
+        for total, terms in zip(totals, (off.square_(), own, own.square()), strict=True):
+            total[reached] += torch.segment_reduce(terms.double(), "sum", lengths=lengths, axis=0, unsafe=True)
+    count = torch.from_numpy(np.bincount(directed, minlength=number)).to(device)
+    return _Sums(count, *totals)
+
+
+def _sample(rows: IntArray) -> IntArray:
+    """At most MOST_ROWS of the rows, evenly spread."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    sample: IntArray = rows[np.arange(MOST_ROWS) * len(rows) // MOST_ROWS]
+    return sample
