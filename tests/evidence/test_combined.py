@@ -196,8 +196,8 @@ def test_weights_as_plain_values() -> None:
     assert RankingWeights.from_dict(WEIGHTS.to_dict()) == WEIGHTS
     assert RankingWeights.from_dict({"links": 2}) == RankingWeights(links=2.0)
     assert RankingWeights.from_dict({"vector": 1.0, "links": 2.0, "habits": 3.0}) == RankingWeights(1.0, 2.0, 3.0)
-    with pytest.raises(InputError, match="unknown weight 'company'; the weights are vector, links, habits, paths"):
-        RankingWeights.from_dict({"company": 1.0})
+    with pytest.raises(InputError, match="unknown weight 'rumours'; the weights are vector, links, habits, paths"):
+        RankingWeights.from_dict({"rumours": 1.0})
 
 
 @pytest.mark.parametrize(

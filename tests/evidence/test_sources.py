@@ -75,7 +75,7 @@ def popular() -> Iterator[None]:
     del SOURCES[Popular.name]
 
 
-NAMES = ("links", "habits", "paths", "popular")
+NAMES = ("links", "habits", "paths", "company", "popular")
 
 
 def random_triples(seed: int, entities: int, size: int) -> IntArray:
@@ -217,7 +217,7 @@ def test_why_names_a_link_that_is_there(name: str) -> None:
             assert 0 < why.strength <= 1
             assert values[answer] >= why.strength * (1 - 1e-6)
             named += 1
-    assert (named > 0) == (name in ("links", "paths"))
+    assert (named > 0) == (name in ("links", "paths", "company"))
 
 
 # The combined score.
@@ -288,7 +288,7 @@ GIVEN = [("a", "r0", "e1"), ("a", "r1", "e2"), ("e3", "r2", "a"), ("b", "r1", "e
 def test_a_new_source_ranks_in_a_model(model: ookg.Model) -> None:
     plain = ookg.RankingWeights(vector=1.0, links=0.0, habits=0.0)
     model.predict(GIVEN, head="a", relation="r3", combine=True)  # evidence is counted before the source is asked for
-    for name in ("popular", "paths"):
+    for name in ("popular", "paths", "company"):
         strong = RankingWeights(vector=0.0, links=0.0, habits=0.0, **{name: 3.0})
         found = model.predict(GIVEN, head="a", relation="r3", combine=strong, top=5)
         assert found.answers != model.predict(GIVEN, head="a", relation="r3", combine=plain, top=5).answers
@@ -337,9 +337,9 @@ def test_weights_are_a_mapping() -> None:
     assert hash(RankingWeights(paths=1.0)) == hash(RankingWeights.from_dict({"paths": 1}))
     assert repr(weights) == "RankingWeights(vector=2, links=7.8, habits=0.5, paths=1.5)"
     with pytest.raises(KeyError):
-        weights["company"]
-    with pytest.raises(AttributeError, match="company"):
-        _ = weights.company
+        weights["rumours"]
+    with pytest.raises(AttributeError, match="rumours"):
+        _ = weights.rumours
 
 
 def test_weights_of_before_there_were_other_sources() -> None:
@@ -350,12 +350,14 @@ def test_weights_of_before_there_were_other_sources() -> None:
 
 
 def test_weights_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="unknown weight 'company'; the weights are vector, links, habits, paths, pop"):
-        RankingWeights(company=1.0)
+    with pytest.raises(
+        InputError, match="unknown weight 'rumours'; the weights are vector, links, habits, paths, company"
+    ):
+        RankingWeights(rumours=1.0)
     with pytest.raises(InputError, match="weight vector is given twice"):
         RankingWeights(1.0, vector=2.0)
-    with pytest.raises(InputError, match="6 weights, and there are vector, links"):
-        RankingWeights(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    with pytest.raises(InputError, match="7 weights, and there are vector, links"):
+        RankingWeights(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
     for name in ("vector", "links", "popular", "two words"):
         monkeypatch.setattr(Popular, "name", name)
         with pytest.raises(InputError, match=f"a source named '{name}'"):

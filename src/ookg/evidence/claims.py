@@ -37,7 +37,8 @@ def feature_names(num_models: int = 1) -> tuple[str, ...]:
 
 
 def _sources() -> tuple[str, ...]:
-    return tuple(sorted(SOURCES))  # whatever order they were registered in
+    # Whatever order they were registered in. Judges that are stored with models name what they look at.
+    return tuple(sorted(name for name, source in SOURCES.items() if source.judges))
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,18 @@ class Habits(Source):
         """Where the keys of an end are."""
         return slice(*np.searchsorted(self.keys, [end << BITS, (end + 1) << BITS]))
 
+    def seen_at(self, end: int) -> tuple[IntArray, IntArray]:
+        """The entities that have stood at an end, ascending, and how often each has."""
+        part = self._in_bulk(end)
+        entities, counts = self.keys[part] & ((1 << BITS) - 1), self.counts[part]
+        added = self.change.get(end)
+        if added:
+            ids, more = (np.array(list(column), dtype=np.int64) for column in (added, added.values()))
+            entities, place = np.unique(np.concatenate([entities, ids]), return_inverse=True)
+            counts = np.bincount(place.ravel(), np.concatenate([counts, more])).astype(np.int64)
+        is_there = counts > 0
+        return (entities, counts) if is_there.all() else (entities[is_there], counts[is_there])
+
     def of_question(self, asked: Asked) -> Spoken:
         """log(1 + how often) for each entity that has stood where the answer stands."""
         end = asked.code

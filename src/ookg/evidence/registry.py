@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ookg.errors import InputError
+from ookg.evidence.company import Company
 from ookg.evidence.habits import Habits
 from ookg.evidence.links import Links
 from ookg.evidence.paths import Paths
@@ -10,7 +11,7 @@ from ookg.evidence.source import Source
 
 VECTOR = "vector"  # the weight of what is no source: where the vector points
 
-SOURCES: dict[str, type[Source]] = {source.name: source for source in (Links, Habits, Paths)}
+SOURCES: dict[str, type[Source]] = {source.name: source for source in (Links, Habits, Paths, Company)}
 
 
 def register(source: type[Source]) -> type[Source]:

@@ -85,6 +85,7 @@ class Source(ABC):
     weight, closed_form_weight: what it counts for by default, beside fitted vectors and beside those of
         the closed form; 0: nothing, unless it is asked for by name
     features: the names of what it says about a claim
+    judges: whether the judge of claims looks at these
     graph: the triples that it speaks about
     """
 
@@ -92,6 +93,7 @@ class Source(ABC):
     weight: ClassVar[float] = 0.0
     closed_form_weight: ClassVar[float] = 0.0
     features: ClassVar[tuple[str, ...]]
+    judges: ClassVar[bool] = True
     graph: GrownGraph
 
     # Counting.
