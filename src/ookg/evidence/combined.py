@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.links import Links
-from ookg.evidence.registry import SOURCES, VECTOR
+from ookg.evidence.registry import NEW, SOURCES, VECTOR
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.evidence.weights import CLOSED_FORM_WEIGHTS, RankingWeights
 from ookg.graph.grown import MANY, GrownGraph, Triple
@@ -141,6 +141,8 @@ def combined_scores(
 ) -> Tensor:
     """(queries, answers) w_vector · mean of standardised scores + (Σ w_source · evidence), in the order of the weights.
 
+    New answers, from `num_known` on, get w_new on top.
+
     This is the one place that says how a score is made, of one question as of many. The order is part of it: another
     order changes the last bits.
 
@@ -157,7 +159,11 @@ def combined_scores(
     for name, weight in weights.of_sources():
         part = evidence(name, total.device)
         added = part.mul_(weight) if added is None else added.add_(part, alpha=weight)
-    return total if added is None else total.add_(added)
+    if added is not None:
+        total.add_(added)
+    if weights[NEW] != 0:
+        total[:, num_known:] += weights[NEW]
+    return total
 
 
 def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoken: Mapping[str, Spoken]) -> Tensor:
@@ -172,6 +178,11 @@ def reasons(spoken: Mapping[str, Spoken], answers: IntArray) -> list[Why | None]
     for said in spoken.values():
         links = [first or why for first, why in zip(links, said.why(answers), strict=True)]
     return links
+
+
+def weights_of_new(weights: RankingWeights, answers: IntArray, num_known: int) -> FloatArray:
+    """(answers,) what each gets for being new."""
+    return np.where(answers >= num_known, weights[NEW], 0.0)
 
 
 class CombinedScorer(Scorer):
@@ -223,7 +234,7 @@ class CombinedScorer(Scorer):
         for name, weight in self.weights.of_sources():
             source = self.evidence[name]
             scores = scores + weight * source.as_answers(source.of_claims(triples), asks_tail=True)
-        return scores
+        return scores + weights_of_new(self.weights, triples[:, 2], self.num_known)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from ookg.errors import InputError
-from ookg.evidence.registry import SOURCES, VECTOR
+from ookg.evidence.registry import NEW, SOURCES, VECTOR
 
 VECTOR_WEIGHT, CLOSED_FORM_VECTOR_WEIGHT = 1.73, 1.33
 
@@ -18,7 +18,9 @@ class RankingWeights(Mapping[str, float]):
 
     vector: of -D, standardised over the known entities of the query, so that it fits any model's scale
     links: of the confidence of the best direct link, 0 to 1; habits: of log(1 + times seen at this end of the relation)
-    paths: of paths of two steps, each counted 1/degree of the entity between; and any other registered source
+    company: of what those have who share a triple with the asked entity; paths: of paths of two steps; and any other
+        registered source
+    new: what an answer that is itself new gets on top; below 0 as a rule, as few answers are
 
     Weights are given by name, or in this order. What is not given has its default, which for all but vector, links and
     habits is 0. The defaults come from a simulation in the training triples of FB15k-Head-10; `ookg tune` fits
@@ -29,7 +31,7 @@ class RankingWeights(Mapping[str, float]):
     _values: dict[str, float]
 
     def __init__(self, *values: float, **named: float) -> None:
-        names = (VECTOR, *SOURCES)
+        names = (VECTOR, *SOURCES, NEW)
         if len(values) > len(names):
             raise InputError(f"{len(values)} weights, and there are {', '.join(names)}; give weights by name")
         given: dict[str, float] = dict(zip(names, values, strict=False))
@@ -42,7 +44,7 @@ class RankingWeights(Mapping[str, float]):
         for name, value in given.items():
             if not _is_finite(value):
                 raise InputError(f"weight {name} is {value!r}; it must be a finite number")
-        defaults = {VECTOR: VECTOR_WEIGHT} | {name: source.weight for name, source in SOURCES.items()}
+        defaults = {VECTOR: VECTOR_WEIGHT} | {name: source.weight for name, source in SOURCES.items()} | {NEW: 0.0}
         # A source without a default is as if it were not there, unless it counts: so weights that were stored before
         # there was such a source are the same as those of today.
         self._values = {
@@ -52,6 +54,11 @@ class RankingWeights(Mapping[str, float]):
         }
 
     @classmethod
+    def alone(cls, **named: float) -> RankingWeights:
+        """Those of what is named, and of nothing else; of the vector alone if nothing is."""
+        return cls(**(dict.fromkeys(SOURCES, 0.0) | {VECTOR: 0.0 if named else 1.0} | named))
+
+    @classmethod
     def for_closed_form(cls) -> RankingWeights:
         """The defaults beside vectors of the closed form, which say less than fitted ones."""
         sources = {name: source.closed_form_weight for name, source in SOURCES.items()}
@@ -59,17 +66,17 @@ class RankingWeights(Mapping[str, float]):
 
     def of_sources(self) -> list[tuple[str, float]]:
         """The sources that count, in the order in which they add up, and their weights."""
-        return [(name, weight) for name, weight in self._values.items() if name != VECTOR and weight != 0]
+        return [(name, weight) for name, weight in self._values.items() if name not in (VECTOR, NEW) and weight != 0]
 
     def __getitem__(self, name: str) -> float:
         if name in self._values:
             return self._values[name]
-        if name in SOURCES:
+        if name in SOURCES or name == NEW:
             return 0.0
         raise KeyError(name)
 
     def __getattr__(self, name: str) -> float:
-        if not name.startswith("_") and (name == VECTOR or name in SOURCES):
+        if not name.startswith("_") and name in (VECTOR, NEW, *SOURCES):
             return self[name]
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

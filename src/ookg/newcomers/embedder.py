@@ -88,8 +88,10 @@ class Newcomers:
         together = None if self.together is None else self.together.with_room_for(support.num_newcomers)
         return replace(self, support=support, refined=refined, together=together)
 
-    def refined_by(self, settings: RefineSettings, report: Reporter | None = None) -> Newcomers:
+    def refined_by(self, settings: RefineSettings, report: Reporter | None = None, least: int = 1) -> Newcomers:
         """The same with vectors fitted to their triples, from the closed form on.
+
+        least: those with fewer known neighbours keep the vectors of the closed form
 
         It starts from these weights, or from uniform ones where these depend on the query. Newcomers are fitted to
         their known neighbours over trained relations. Then new relations are made anew from the fitted vectors and
@@ -97,6 +99,10 @@ class Newcomers:
         """
         start = replace(self, weights=Uniform()) if self.weights.needs_query else self
         vectors = start.vectors(np.arange(self.support.num_newcomers))
+        if least > 1:
+            enough = np.flatnonzero(self.support.counts[self.support.newcomer] >= least)
+            refined = refine(self.embedding, self.support.select(enough), vectors, settings, report)
+            return replace(self, refined=refined)
         if self.together is None:
             return replace(self, refined=refine(self.embedding, self.support, vectors, settings, report))
         ties = self.together.ties
