@@ -61,6 +61,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="mean",
         help="rank among equal scores: mean of best and worst (default), best, or worst",
     )
+    parser.add_argument(
+        "--chosen",
+        action="store_true",
+        default=None,
+        help="answer as predict does, by each newcomer's number of triples (default for few-shot sets)",
+    )
     add_json_option(parser)
     add_weight_options(parser, "correlation for link prediction, degree for triplet classification")
     add_refine_options(parser, combines=True)
@@ -101,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         ties=arguments.ties,
         shots=arguments.shots,
         tasks=arguments.tasks,
+        chosen=arguments.chosen,
         progress=True,
     )
     if not isinstance(result, GrowthFigures):

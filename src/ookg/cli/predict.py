@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         tail=arguments.tail,
         weights=chosen_weights(arguments),
         limit=chosen_limit(arguments),
-        refine=chosen_refine(arguments, model) or False,
+        refine=chosen_refine(arguments, model),
         combine=arguments.combine,
         top=arguments.top,
         known_answers=arguments.known_answers,
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         trust = None if prediction.trust is None else prediction.trust.to_dict()
         explanation = [vars(reason) for reason in prediction.explanation]
-        print_json({"answers": answers, "explanation": explanation, "trust": trust})
+        print_json({"answers": answers, "explanation": explanation, "trust": trust, "way": prediction.way})
         return 0
     short = shortener(arguments)
     triple = f"({short(arguments.head or '?')}, {short(arguments.relation)}, {short(arguments.tail or '?')})"
@@ -104,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
     print_table(columns, rows, triple)
     if prediction.trust is not None:
         print(f"\n{short(arguments.head or arguments.tail)} is new: {trust_in_words(prediction.trust)}")
+    if prediction.way is not None:
+        print(f"answered by the {prediction.way}")
     if arguments.explain:
         entity = short(arguments.head or arguments.tail)
         if prediction.explanation:
@@ -113,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
                 ends = (entity, relation, neighbor) if reason.direction == "out" else (neighbor, relation, entity)
                 reasons.append((f"{reason.weight:.1%}", *ends))
             made = f"what the vector of {entity} is made of"
-            if arguments.refine:
+            if arguments.refine or (prediction.way or "").startswith("fitted"):
                 made = f"what the vector of {entity} was fitted to, and with which weights that began"
             print_table(("weight", "head", "relation", "tail"), reasons, f"\n{made}")
         else:

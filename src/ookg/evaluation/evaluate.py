@@ -29,12 +29,13 @@ from ookg.graph.triples import Triples
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.given import Given, find_given
-from ookg.newcomers.reducer import Correlation, Degree, Weights
+from ookg.newcomers.reducer import Correlation, Degree, Precision, Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import PROTOCOLS, Protocol
 from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import RankSummary, TieRule
 from ookg.scoring.scorer import Scorer, TranslationScorer
+from ookg.simulation.ways import Ways, WaysScorer
 from ookg.system.display import counted
 from ookg.system.progress import Progress, Reporter
 from ookg.types import IntArray
@@ -113,6 +114,7 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     ties: TieRule = "mean",
     shots: int | None = None,
     tasks: TaskSplit | None = None,
+    chosen: bool | None = None,
     progress: bool = False,
 ) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures | FewShotFigures:
     """Evaluate a model on a data set (or its name or folder), by the data set's task if none is given.
@@ -128,13 +130,22 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
         vectors, direct links and habits of relations together; protocol: by default the paper's, and "all" on a
         few-shot data set
     shots, tasks: for a few-shot data set only; tasks: "valid" or "test" (the default)
+    chosen: answer as `predict` does where nothing is said, by each newcomer's number of triples (`Model.ways`); by
+        default on a few-shot data set, unless weights, refine or combine say otherwise. The other data sets have
+        published figures, and the closed form of the paper is their default
     """
     if isinstance(dataset, str | Path):
         dataset = _loaded(dataset)
 
+    says_how = weights is not None or bool(refine) or combine is not None
+    if chosen and says_how:
+        raise InputError("chosen goes by each newcomer's number of triples; leave out weights, refine and combine")
+
     def options(usual: Protocol) -> RankingOptions:
+        is_chosen = (usual == "all" and not says_how) if chosen is None else chosen
+        ways = model.defaults.ways if is_chosen else None
         combines = model.combines(refine) if combine is None else combine
-        return RankingOptions(refine, combines, protocol or usual, ties, new_relations)
+        return RankingOptions(refine, combines, protocol or usual, ties, new_relations, ways)
 
     if isinstance(dataset, FewShotDataset):
         if task == "triplet-classification":
@@ -221,6 +232,7 @@ class RankingOptions:
     protocol: Protocol = "paper"
     ties: TieRule = "mean"
     new_relations: bool = False
+    ways: Ways | None = None
 
 
 def evaluate_link_prediction(
@@ -293,9 +305,12 @@ def _ready(
 ) -> _Ready:
     if options.protocol not in PROTOCOLS:
         raise InputError(f"protocol {options.protocol!r}; choose {' or '.join(PROTOCOLS)}")
-    weights = weights or model.defaults.weights(Correlation())
+    ways = options.ways
+    weights = weights or (model.defaults.weights(Correlation()) if ways is None else Precision())
     given = find_given(model.checkpoint, dataset.aux, weights, limit, new_relations=options.new_relations)
-    given = _refined(given, model.defaults.refinement(options.refine), progress)
+    refine = options.refine if ways is None else ways.refine_from is not None
+    least = 1 if ways is None else ways.refine_from or 1
+    given = _refined(given, model.defaults.refinement(refine), progress, least)
     encoded = _encoded(model, dataset, given, "link-prediction")
     _check_fit(model, dataset, encoded.num_entities)
     return _Ready(_scorer(model, given, encoded, options), encoded, list(given.notes))
@@ -327,11 +342,11 @@ def _note_on_new(unreachable: int, protocol: Protocol) -> list[str]:
     return [f"{asked} with a new entity as answer, ranked behind all known ones"]
 
 
-def _refined(given: Given, settings: RefineSettings | None, progress: bool) -> Given:
+def _refined(given: Given, settings: RefineSettings | None, progress: bool, least: int) -> Given:
     if settings is None or not progress:
-        return given.refined_by(settings)
+        return given.refined_by(settings, least=least)
     with Progress("fitting new entities", settings.steps) as report:
-        return given.refined_by(settings, report)
+        return given.refined_by(settings, report, least)
 
 
 def _encoded(model: EvaluatedModel, dataset: Dataset, given: Given, task: Task) -> EncodedDataset:
@@ -363,14 +378,16 @@ def _encoded(model: EvaluatedModel, dataset: Dataset, given: Given, task: Task) 
 def _scorer(model: EvaluatedModel, given: Given, encoded: EncodedDataset, options: RankingOptions) -> Scorer:
     vectors = _vectors(given, encoded)
     weights = model.defaults.ranking_weights(options.combine, bool(options.refine))
-    if weights is None:
+    if weights is None and options.ways is None:
         return vectors
     size = given.newcomers.embedding.num_relations
     if size == encoded.num_trained:
         evidence = model.known_evidence.with_given(given.triples, encoded.num_known)
     else:  # new relations have vectors, and evidence with them
         evidence = GraphEvidence.count(model.checkpoint.triples, given.triples, size)
-    return CombinedScorer([vectors], evidence, weights)
+    if options.ways is not None:
+        return WaysScorer(vectors, evidence, options.ways, vectors.newcomers.counts)
+    return CombinedScorer([vectors], evidence, weights or RankingWeights())
 
 
 def _vectors(given: Given, encoded: EncodedDataset) -> TranslationScorer:

@@ -150,12 +150,14 @@ class Prediction:
     explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from; it is
         looked up when it is first read
     trust: how far to trust a new entity's vector; None for a known one
+    way: how it was answered, in words, where that was chosen by the newcomer's number of triples
     """
 
     answers: list[Answer]
     explanation: Sequence[Reason]
     notes: list[str]
     trust: Trust | None = None
+    way: str | None = None
 
     def __str__(self) -> str:
         lines = [f"{one.rank:>3} {one.score:>9.3f}  {one.entity}{_marks(one)}" for one in self.answers]

@@ -22,7 +22,7 @@ from ookg.extension.answers import Prediction, Reason
 from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.lookup import entity_id, relation_id
-from ookg.extension.questions import AnswerOptions, Question, answered, ranking_weights
+from ookg.extension.questions import AnswerOptions, Question, Ranking, answered
 from ookg.extension.state import State, corrected, with_evidence, with_triples, without_triples
 from ookg.extension.vectors import entity_vector, single_vectors
 from ookg.graph.grown import row_keys
@@ -159,8 +159,11 @@ class ExtendedModel:
             raise InputError(f"{NO_SINGLE_VECTOR}; extend with uniform or degree weights, or refine")
         return single_vectors(self._state)
 
-    def trust(self, entity: str, *, combine: bool = False) -> Trust | None:
-        """How far to trust a new entity's vector; None for a known one."""
+    def trust(self, entity: str, *, combine: bool | None = None) -> Trust | None:
+        """How far to trust a new entity's vector; None for a known one.
+
+        combine: used together with all evidence, or not; by default as answers are ranked if nothing is said
+        """
         state = self._state
         return reasons.trust_in(state, entity_id(state, entity), combine=combine)
 
@@ -185,10 +188,10 @@ class ExtendedModel:
     def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> list[Prediction]:
         """The answers to many questions, all from one state; they pass over the entities together."""
         state, options = self._state, options or AnswerOptions()
-        weights = ranking_weights(state, options)
-        if weights is not None:
+        ranking = Ranking.of(state, options)
+        if ranking.needs_evidence:
             state = self._with_evidence(state)
-        return answered(state, questions, options, weights)
+        return answered(state, questions, options, ranking)
 
     def scores(self, triples: IntArray) -> FloatArray:
         """-D(h, r, t) of triples of ids, (triples,); NaN where an end or the relation has no vector."""

@@ -20,6 +20,7 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.newcomers.support import Support, Unused
 from ookg.newcomers.together import Together
 from ookg.simulation.trust import Trust
+from ookg.simulation.ways import Way, Ways
 from ookg.types import BoolArray, FloatArray, IntArray
 
 # Entities that nothing ties together are prepared in one go if this many come at once.
@@ -28,11 +29,16 @@ FEWEST_IN_CROWD = 8
 
 @dataclass(frozen=True)
 class Preparation:
-    """How newcomers get their vectors: how candidates are weighed, how many triples count, whether they are fitted."""
+    """How newcomers get their vectors: how candidates are weighed, how many triples count, whether they are fitted.
+
+    ways: how questions are answered by the number of triples, and from how many on vectors are fitted; None where all
+        newcomers are treated alike
+    """
 
     weights: Weights
     limit: NeighborLimit | None = None
     refine: RefineSettings | None = None
+    ways: Ways | None = None
 
     @property
     def is_single(self) -> bool:
@@ -65,7 +71,7 @@ class Group:
     num_trained: int
     is_crowd: bool = False
     is_here: BoolArray | None = None
-    trusts: dict[tuple[int, bool], Trust] = field(default_factory=dict)
+    trusts: dict[tuple[int, bool | None], Trust] = field(default_factory=dict)
 
     @cached_property
     def _order(self) -> IntArray:
@@ -83,6 +89,10 @@ class Group:
         if self.is_here is not None:
             is_mine &= self.is_here[places]
         return np.where(is_mine, places, -1)
+
+    def way(self, entity: int, ways: Ways) -> Way:
+        """How questions about one of its entities are answered."""
+        return ways.at(int(self.newcomers.counts[self.place(entity)]))
 
     @property
     def present(self) -> IntArray:
@@ -233,7 +243,8 @@ def prepared_group(
     if preparation.limit is not None:
         newcomers = _limited(newcomers, triples, given.numbers, preparation.limit)
     if preparation.refine is not None:
-        newcomers = newcomers.refined_by(preparation.refine)
+        least = preparation.ways.refine_from if preparation.ways is not None else None
+        newcomers = newcomers.refined_by(preparation.refine, least=least or 1)
     return Group(
         ends.ids,
         relations.ids,

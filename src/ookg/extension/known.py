@@ -37,5 +37,7 @@ class KnownModel(LabelledVectors, Protocol):
     def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:
         """How evidence is weighed; None if the vector alone ranks."""
 
-    def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
+    def trust(
+        self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False, chosen: bool = False
+    ) -> TrustTable:
         """How far to trust the vectors of some newcomers."""

@@ -19,6 +19,7 @@ from ookg.extension.reasons import explanation, trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
 from ookg.scoring.nearest import best_places, gaps_to_all
+from ookg.simulation.ways import Way, Ways
 from ookg.types import Scores
 
 # How many questions are scored against all entities in one pass.
@@ -66,17 +67,39 @@ class AnswerOptions:
             raise InputError(f"top {self.top}; ask for 1 or more answers")
 
 
-def ranking_weights(state: State, options: AnswerOptions) -> RankingWeights | None:
-    """How evidence is weighed; None if the vector alone ranks, else the state must have evidence."""
-    is_refined = state.preparation.refine is not None
-    combine = state.model.combines(is_refined) if options.combine is None else options.combine
-    return state.model.ranking_weights(combine, is_refined)
+@dataclass(frozen=True)
+class Ranking:
+    """What the answers to a question are ranked by.
+
+    ways: by the asked newcomer's number of triples; known entities answer by their vectors
+    weights: where there are no ways, how evidence is weighed; None if the vector alone ranks
+    """
+
+    ways: Ways | None
+    weights: RankingWeights | None = None
+
+    @classmethod
+    def of(cls, state: State, options: AnswerOptions) -> Ranking:
+        """By the preparation's ways, unless the options say whether evidence counts."""
+        is_refined = state.preparation.refine is not None
+        if options.combine is None and state.preparation.ways is not None:
+            return cls(state.preparation.ways)
+        combine = state.model.combines(is_refined) if options.combine is None else options.combine
+        return cls(None, state.model.ranking_weights(combine, is_refined))
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Whether the state must have evidence."""
+        return self.ways is not None or self.weights is not None
+
+    def way(self, state: State, entity: int) -> Way | None:
+        """How the questions about a newcomer are answered, if that depends on its number of triples."""
+        group = None if self.ways is None else state.group(entity)
+        return None if group is None or self.ways is None else group.way(entity, self.ways)
 
 
-def answered(
-    state: State, questions: Sequence[Question], options: AnswerOptions, weights: RankingWeights | None
-) -> list[Prediction]:
-    """The answers to many questions; they pass over the entities together. weights: as `ranking_weights` says"""
+def answered(state: State, questions: Sequence[Question], options: AnswerOptions, ranking: Ranking) -> list[Prediction]:
+    """The answers to many questions; they pass over the entities together. ranking: as `Ranking.of` says"""
     asked = [
         Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
         for question in questions
@@ -85,7 +108,7 @@ def answered(
     for start in range(0, len(asked), QUESTIONS_AT_ONCE):
         part = asked[start : start + QUESTIONS_AT_ONCE]
         for one, scores in zip(part, _distance_scores(state, part), strict=True):
-            answers.append(_prediction(state, one, scores, options, weights))
+            answers.append(_prediction(state, one, scores, options, ranking))
     return answers
 
 
@@ -136,11 +159,11 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
         scores[group.entities] = np.where(np.isnan(gaps), -np.inf, -gaps)
 
 
-def _prediction(
-    state: State, asked: Asked, scores: Scores, options: AnswerOptions, weights: RankingWeights | None
-) -> Prediction:
+def _prediction(state: State, asked: Asked, scores: Scores, options: AnswerOptions, ranking: Ranking) -> Prediction:
     """scores: -D with each entity, overwritten"""
     num_known, entity = state.num_known, asked.entity
+    way = ranking.way(state, entity)
+    weights = ranking.weights if way is None else way.evidence_weights
     spoken = _spoken(state, asked, weights)
     if weights is not None:
         scores = answer_scores(torch.from_numpy(scores), num_known, weights, spoken).numpy()
@@ -162,7 +185,8 @@ def _prediction(
     if entity < num_known:
         return Prediction(answers, [], [], None)
     made_of = Reasons(partial(explanation, state, entity, asked.relation))
-    return Prediction(answers, made_of, [], trust_in(state, entity, combine=weights is not None))
+    trust = trust_in(state, entity, combine=weights is not None if way is None else None)
+    return Prediction(answers, made_of, [], trust, None if way is None else str(way))
 
 
 def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:

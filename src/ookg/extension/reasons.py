@@ -18,14 +18,15 @@ from ookg.newcomers.reducer import Uniform
 from ookg.simulation.trust import Trust
 
 
-def trust_in(state: State, entity: int, *, combine: bool) -> Trust | None:
-    """How far to trust a new entity's vector; None for a known one."""
+def trust_in(state: State, entity: int, *, combine: bool | None) -> Trust | None:
+    """How far to trust a new entity's vector; None for a known one. combine: None: as the preparation's ways have it"""
     group = state.group(entity)
     if group is None:
         return None
     if (entity, combine) not in group.trusts:  # two threads may both compute it, with the same result
         place, refine = np.array([group.place(entity)]), state.preparation.refine is not None
-        table = state.model.trust(group.newcomers, place, refine=refine, combine=combine)
+        chosen = combine is None and state.preparation.ways is not None
+        table = state.model.trust(group.newcomers, place, refine=refine, combine=bool(combine), chosen=chosen)
         group.trusts[entity, combine] = next(iter(table))
     return group.trusts[entity, combine]
 

@@ -130,7 +130,7 @@ class LivingModel:
         *,
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
-        refine: bool | RefineSettings = False,
+        refine: bool | RefineSettings | None = None,
     ) -> None:
         self.directory, self._device = Path(directory), device
         self.journal = Journal(directory)
@@ -367,7 +367,7 @@ class LivingModel:
         """The vectors of all new entities that have one, by label."""
         return self.extended.vectors
 
-    def trust(self, entity: str, *, combine: bool = False) -> Trust | None:
+    def trust(self, entity: str, *, combine: bool | None = None) -> Trust | None:
         """How far to trust a new entity's vector; None for a known one."""
         return self.extended.trust(entity, combine=combine)
 

@@ -43,7 +43,7 @@ from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers
 from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.prior import Residuals
-from ookg.newcomers.reducer import Correlation, Degree, Weights, refuse_without_statistics, with_residuals
+from ookg.newcomers.reducer import Correlation, Degree, Precision, Weights, refuse_without_statistics, with_residuals
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import Protocol
 from ookg.scoring.ranking import TieRule
@@ -53,6 +53,7 @@ from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.judge import FittedJudge, JudgeSettings
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.simulation.tuning import Tuning, TuningSettings, tune
+from ookg.simulation.ways import Ways
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, save_newcomer_choice
 from ookg.system.progress import Reporter
 from ookg.types import IntArray
@@ -123,6 +124,7 @@ class Model:
         ties: TieRule = "mean",
         shots: int | None = None,
         tasks: TaskSplit | None = None,
+        chosen: bool | None = None,
         progress: bool = False,
     ) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures | FewShotFigures:
         """How good this model is on a data set, or on its name or folder; `ookg.evaluate` describes the options."""
@@ -139,6 +141,7 @@ class Model:
             ties=ties,
             shots=shots,
             tasks=tasks,
+            chosen=chosen,
             progress=progress,
         )
 
@@ -230,16 +233,36 @@ class Model:
         *,
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
-        refine: bool | RefineSettings = False,
+        refine: bool | RefineSettings | None = None,
     ) -> ExtendedModel:
         """This model together with triples about what is new to it: an object to be asked, and added to, many times.
 
+        With neither weights nor refine, each newcomer is answered by what `ways` has for its number of triples.
+
         weights: correlation weights by default; refine: fit the new vectors to their triples
         """
-        weights = weights or self.default_weights(Correlation())
-        extended = ExtendedModel(self, Preparation(self._with_residuals(weights), limit, self.refinement(refine)))
+        extended = ExtendedModel(self, self._preparation(weights, limit, refine))
         extended.add(triples)
         return extended
+
+    def _preparation(
+        self, weights: Weights | None, limit: NeighborLimit | None, refine: bool | RefineSettings | None
+    ) -> Preparation:
+        ways = self.ways
+        if weights is None and refine is None and ways is not None:
+            settings = None if ways.refine_from is None else self.refinement(True)
+            return Preparation(self._with_residuals(Precision()), limit, settings, ways)
+        weights = weights or self.default_weights(Correlation())
+        return Preparation(self._with_residuals(weights), limit, self.refinement(refine or False))
+
+    @property
+    def ways(self) -> Ways | None:
+        """How questions about newcomers are answered, by their number of triples, where nothing else is said.
+
+        As `ookg tune` chose, or by default; None for a model that came without its training triples: then its vectors
+        answer, made with uniform weights.
+        """
+        return self.defaults.ways
 
     def default_weights(self, weights: Weights) -> Weights:
         """The usual weights of a task, with the power that `ookg tune` chose; uniform ones for a model that came
@@ -280,9 +303,11 @@ class Model:
         """Whether answers are ranked by all evidence by default (see `NewcomerDefaults.combines`)."""
         return self.defaults.combines(refine, lambda: self.known_evidence.redundancy)
 
-    def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
-        """How far to trust the vectors of some newcomers, counted from 0."""
-        return trust_table(newcomers, self.defaults.calibration(refine=refine, combine=combine), which)
+    def trust(
+        self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False, chosen: bool = False
+    ) -> TrustTable:
+        """How far to trust the vectors of some newcomers, counted from 0. chosen: used as `ways` has it"""
+        return trust_table(newcomers, self.defaults.calibration(refine=refine, combine=combine, chosen=chosen), which)
 
     def embed(
         self,
@@ -314,7 +339,7 @@ class Model:
         tail: str | None = None,
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
-        refine: bool | RefineSettings = False,
+        refine: bool | RefineSettings | None = None,
         combine: bool | RankingWeights | None = None,
         top: int = 10,
         known_answers: Literal["drop", "mark"] = "drop",
@@ -324,12 +349,18 @@ class Model:
 
         Candidates are all known entities and the new ones of `given` (unless new_answers is False), but for the
         asked entity itself if it is new. Answers that the training or given triples already state are left out, or
-        kept and marked. Weights are correlation weights by default.
+        kept and marked.
+
+        With none of weights, refine and combine, a question about a newcomer is answered by what `ways` has for its
+        number of triples; `Prediction.way` says how. If one of them is given, weights are correlation weights by
+        default, and:
 
         refine: fit the new vectors to their triples first
-        combine: rank by the vector together with direct links and habits of relations; by default as `combines` says.
-            Scores are then weighted sums instead of -D(h, r, t).
+        combine: rank by the vector together with direct links and habits of relations; by default as `combines` says
+        Scores of evidence are weighted sums instead of -D(h, r, t).
         """
+        if combine is not None and refine is None:
+            refine = False
         question = Question(relation, head, tail)
         options = AnswerOptions(combine, top, known_answers == "drop", new_answers)
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)

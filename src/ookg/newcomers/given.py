@@ -62,11 +62,14 @@ class Given:
     triples: IntArray
     notes: list[str]
 
-    def refined_by(self, settings: RefineSettings | None, report: Reporter | None = None) -> Given:
-        """The same with the new vectors fitted; with settings None they stay as they are."""
+    def refined_by(self, settings: RefineSettings | None, report: Reporter | None = None, least: int = 1) -> Given:
+        """The same with the new vectors fitted; with settings None they stay as they are.
+
+        least: those with fewer known neighbours stay as they are too
+        """
         if settings is None:
             return self
-        return replace(self, newcomers=self.newcomers.refined_by(settings, report))
+        return replace(self, newcomers=self.newcomers.refined_by(settings, report, least))
 
 
 def find_given(

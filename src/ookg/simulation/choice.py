@@ -12,13 +12,15 @@ from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration
+from ookg.simulation.ways import Way, Ways
 from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcomers
 
 # What a new entity's vector is, and what answers are ranked by: the closed form; fitted vectors; and, always the same
 # under "combined", fitted vectors together with the evidence of the graph. Where a model's vectors cannot be fitted
 # (TransH, TransR), "combined" is the closed form with that evidence. Of a model that can be refined, the closed form
 # with the graph has no name: weights for it are stored (`ranking`), what to expect of it is not (`calibration`).
-NewcomerMethod = Literal["closed form", "refined", "combined"]
+# "chosen" is what `predict` does where nothing is said: by the newcomer's number of triples (`ways.py`).
+NewcomerMethod = Literal["closed form", "refined", "combined", "chosen"]
 NEWCOMER_METHODS: tuple[NewcomerMethod, ...] = get_args(NewcomerMethod)
 
 
@@ -31,6 +33,7 @@ class NewcomerChoice:
     calibration: what to expect of a vector, by method; no entry: not measured
     simulation: how the settings were chosen, in plain values, for people to read
     judge: the judge of claims about new entities
+    ways: how questions are answered by the newcomer's number of triples
     """
 
     power: float | None = None
@@ -40,6 +43,7 @@ class NewcomerChoice:
     calibration: dict[NewcomerMethod, Calibration] = field(default_factory=dict)
     simulation: dict[str, Any] = field(default_factory=dict)
     judge: FittedJudge | None = None
+    ways: Ways | None = None
 
     def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
         """The same with a new calibration of some methods, and how it was measured; other methods keep theirs."""
@@ -48,7 +52,9 @@ class NewcomerChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        judge = {} if self.judge is None else {"judge": self.judge.to_dict()}
+        further: dict[str, Any] = {} if self.judge is None else {"judge": self.judge.to_dict()}
+        if self.ways is not None:
+            further["ways"] = [way.to_dict() for way in self.ways]
         return {
             "power": self.power,
             "refine": None if self.refine is None else self.refine.to_dict(),
@@ -56,7 +62,7 @@ class NewcomerChoice:
             "ranking": {name: weights.to_dict() for name, weights in self.ranking.items()},
             "calibration": {name: fitted.to_dict() for name, fitted in self.calibration.items()},
             "simulation": self.simulation,
-        } | judge
+        } | further
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NewcomerChoice:
@@ -72,7 +78,9 @@ class NewcomerChoice:
         if refine is not None and not isinstance(refine, dict):
             raise InputError(f"refine is {refine!r} instead of an object; tune the model again")
         simulation = values.get("simulation", {})
-        judge = values.get("judge")
+        judge, ways = values.get("judge"), values.get("ways")
+        if ways is not None and not (isinstance(ways, list) and all(isinstance(way, dict) for way in ways)):
+            raise InputError(f"ways are {ways!r} instead of a list of objects; tune the model again")
         if judge is not None and not isinstance(judge, dict):
             raise InputError(f"judge is {judge!r} instead of an object; fit it again")
         if not isinstance(simulation, dict):
@@ -85,6 +93,7 @@ class NewcomerChoice:
             calibration={name: Calibration.from_dict(stored) for name, stored in calibration.items()},
             simulation=simulation,
             judge=None if judge is None else FittedJudge.from_dict(judge),
+            ways=None if ways is None else Ways([Way.from_dict(way) for way in ways]),
         )
 
 

@@ -14,6 +14,7 @@ from ookg.newcomers.reducer import Correlation, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.simulation.choice import NewcomerChoice, NewcomerMethod, stored_choice
 from ookg.simulation.trust import Calibration
+from ookg.simulation.ways import Way, Ways
 
 if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
@@ -24,6 +25,15 @@ DEFAULT_RANKING: dict[NewcomerMethod, RankingWeights] = {
     "closed form": CLOSED_FORM_WEIGHTS,
     "refined": RankingWeights(),
 }
+# How questions are answered where nothing is said and nothing was tuned, by the newcomer's number of triples. Rounded
+# from weights that were fitted to hidden entities of four graphs (FB15k-237, NELL-995, CoDEx-S, WN11): evidence is
+# counted as confidences and as logarithms of shares, so that it means the same on other graphs.
+DEFAULT_WAYS = Ways(
+    [
+        Way(1, False, RankingWeights.alone(vector=1.0, links=5.0, habits=0.2, paths=0.2, company=0.3, new=-1.5)),
+        Way(10, True, RankingWeights.alone(vector=1.5, links=5.0, habits=0.2, paths=0.2, company=0.3, new=-1.5)),
+    ]
+)
 # A graph is redundant if another link all but states this share of its triples: 73 % in FB15k-Head-10, 91 % in WN11,
 # none in the film graph of the demo.
 REDUNDANT_SHARE = 0.2
@@ -65,6 +75,14 @@ class NewcomerDefaults:
     def ranking(self) -> dict[NewcomerMethod, RankingWeights]:
         """The weights of the combination, by the vectors combined."""
         return DEFAULT_RANKING | self.choice.ranking
+
+    @property
+    def ways(self) -> Ways | None:
+        """How questions about newcomers are answered by their number of triples; None without training triples."""
+        if self.checkpoint.statistics is None:
+            return None
+        ways = self.choice.ways or DEFAULT_WAYS
+        return ways if can_refine(self.checkpoint.embedding) else ways.without_refining()
 
     def weights(self, usual: Weights) -> Weights:
         """The usual weights of a task, correlation ones with the stored power; uniform ones for a model that came
@@ -109,8 +127,10 @@ class NewcomerDefaults:
             return self.choice.best == "combined"
         return redundancy() >= REDUNDANT_SHARE
 
-    def calibration(self, *, refine: bool, combine: bool) -> Calibration | None:
-        """What to expect of a new vector that is used in this way, if it was measured."""
+    def calibration(self, *, refine: bool, combine: bool, chosen: bool = False) -> Calibration | None:
+        """What to expect of a new vector that is used in this way, if it was measured. chosen: as `ways` has it"""
+        if chosen:
+            return self.choice.calibration.get("chosen")
         method: NewcomerMethod = "combined" if combine else "refined" if refine else "closed form"
         # "combined" was calibrated with fitted vectors
         was_tried = refine or not combine or not can_refine(self.checkpoint.embedding)

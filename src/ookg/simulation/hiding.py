@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -62,6 +62,7 @@ class Hidden:
         a relation that occurs in `known`
     true: (triples, 3) every triple of the graph between these entities
     wanted: how many entities were asked for; some have too few triples left to be given and asked
+    between: (triples, 3) triples of two hidden entities, over relations that occur in `known`
     """
 
     entities: IntArray
@@ -72,6 +73,7 @@ class Hidden:
     questions: IntArray
     true: IntArray
     wanted: int
+    between: IntArray = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
 
     @property
     def num_hidden(self) -> int:
@@ -106,7 +108,15 @@ def hide(triples: IntArray, num_entities: int, num_relations: int, settings: Hid
         questions=hiding.renumbered(triples[asked]),
         true=hiding.renumbered(triples[left[triples[:, 0]] & left[triples[:, 2]]]),
         wanted=wanted,
+        between=hiding.renumbered(triples[_between(hiding, triples)]),
     )
+
+
+def _between(hiding: Hiding, triples: IntArray) -> BoolArray:
+    """(triples,) whether both ends are hidden, and not the same."""
+    head, relation, tail = triples.T
+    between: BoolArray = hiding.hidden[head] & hiding.hidden[tail] & hiding.trained[relation] & (head != tail)
+    return between
 
 
 def _sample_size(settings: HidingSettings, num_entities: int) -> int:

@@ -15,6 +15,7 @@ from ookg.evidence.combined import GraphEvidence
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
+from ookg.newcomers.prior import Residuals
 from ookg.newcomers.reducer import Uniform, Weights
 from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import Queries, test_queries
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
 
 HALVES = 17  # the purpose of the random stream that halves newcomers
+FEW = 19  # and of the one that draws what is given of those that get few triples
 FEWEST_HIDDEN = 2  # one to choose or fit on, one to check
 
 
@@ -109,6 +111,37 @@ class Simulation:
         """The same with some of the questions; all that is given stays given."""
         return replace(self, queries=self.queries.select(rows))
 
+    def with_few(self, triples: int, seed: int, most: int) -> Simulation:
+        """The same with so many triples given of each hidden entity, and at most `most` of its others asked.
+
+        Nothing is given or asked about those that have no more. The answer to a question may be another hidden entity.
+        """
+        hidden, size = self.hidden, self.hidden.num_known
+        random = np.random.default_rng([FEW, seed])
+        ties = random.permutation(np.concatenate([hidden.given, hidden.questions]))
+        owner = np.maximum(ties[:, 0], ties[:, 2])
+        place = _places(owner)
+        enough = np.bincount(owner, minlength=len(hidden.entities)) >= triples
+        given = ties[(place < triples) & enough[owner]]
+        rest = ties[(place >= triples) & enough[owner]]
+        queries = test_queries(rest, size)
+        head, relation, tail = hidden.between.T
+        both = Queries(
+            np.concatenate([queries.entity, head, tail]),
+            np.concatenate([queries.relation, relation, relation]),
+            np.concatenate([queries.answer, tail, head]),
+            np.concatenate([queries.asks_tail, np.ones(len(head), np.bool_), np.zeros(len(head), np.bool_)]),
+        )
+        order = random.permutation(len(both))
+        both = both.select(order)
+        kept = enough[both.entity] & (_places(both.entity) < most)
+        return replace(self, given=given, queries=both.select(np.flatnonzero(kept)))
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """How far candidates are off among the known triples."""
+        return Residuals.of(self.embedding, self.hidden.known)
+
     def halves(self, seed: int) -> tuple[Simulation, Simulation]:
         """Two parts of about equal size, alike in the entities' numbers of triples: to choose on, and to check."""
         first = self.in_first_half(seed)
@@ -163,6 +196,15 @@ def require_two(num_hidden: int) -> None:
     if num_hidden < FEWEST_HIDDEN:
         problem = f"{counted(num_hidden, 'entity', 'entities')} hidden, and it takes {FEWEST_HIDDEN}"
         raise InputError(f"{problem}, one to fit to and one to check; hide more with a larger --sample")
+
+
+def _places(owner: IntArray) -> IntArray:
+    """(rows,) each one's place among those with the same owner, counted from 0."""
+    order = np.argsort(owner, kind="stable")
+    ranked = owner[order]
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order)) - np.searchsorted(ranked, ranked)
+    return places
 
 
 def _rows(table: Tensor, ids: IntArray) -> Tensor:

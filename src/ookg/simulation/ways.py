@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
+from ookg.evidence.registry import NEW
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -37,6 +38,11 @@ class Way:
     def __post_init__(self) -> None:
         if self.triples < 1:
             raise InputError(f"a way from {self.triples} triples on; it must be from 1 or more")
+
+    @property
+    def evidence_weights(self) -> RankingWeights | None:
+        """What the vector and all evidence count for; None if the vector alone ranks."""
+        return self.ranking if self.ranking.of_sources() or self.ranking[NEW] else None
 
     def __str__(self) -> str:
         vector = "fitted vector" if self.refine else "vector of the closed form"
@@ -120,7 +126,10 @@ class WaysScorer(Scorer):
     def __init__(self, vectors: TranslationScorer, evidence: GraphEvidence, ways: Ways, counts: IntArray) -> None:
         self.vectors, self.ways, self.counts = vectors, ways, counts
         self.num_known, self.num_relations = vectors.num_known, vectors.num_relations
-        self.scorers = [CombinedScorer([vectors], evidence, way.ranking) for way in ways]
+        self.scorers: list[Scorer] = [
+            vectors if way.evidence_weights is None else CombinedScorer([vectors], evidence, way.evidence_weights)
+            for way in ways
+        ]
 
     def _place(self, entity: IntArray) -> IntArray:
         """(entities,) which way each takes; -1 for a known one."""

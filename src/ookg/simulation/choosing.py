@@ -1,0 +1,243 @@
+"""Choosing how questions about newcomers are answered, by their number of triples, on hidden entities.
+
+For each of some numbers of triples, that many are given of every hidden entity, and some of its others are asked. The
+weights of the vector and of each kind of evidence are those under which the right answers are likeliest, fitted once
+with vectors of the closed form and once with fitted ones. What counts is how weights that were fitted to one half of
+the entities rank the answers about the other half, both ways together: fitted vectors are taken from that number of
+triples on from which they are better, and evidence where it is better than the vector of the closed form alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ookg.evidence.combined import RankingWeights, standardised
+from ookg.evidence.fitting import fit_ranking
+from ookg.evidence.registry import NEW, SOURCES, VECTOR
+from ookg.graph.statistics import relations_with_loops
+from ookg.newcomers.embedder import Newcomers
+from ookg.newcomers.reducer import Precision
+from ookg.newcomers.refinement import RefineSettings
+from ookg.scoring.link_prediction import other_answers
+from ookg.scoring.queries import Queries
+from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
+from ookg.simulation.simulated import Simulation
+from ookg.simulation.ways import Way, Ways
+from ookg.types import BoolArray, FloatArray, IntArray
+
+KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
+ASKED_EACH = 4  # questions about an entity, at most
+MOST_QUESTIONS = 1000
+FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
+FEATURE_NUMBERS = 1 << 26  # how many numbers the features of one number of triples may hold
+NAMES = (VECTOR, *SOURCES, NEW)
+LEAST_GAIN = 0.001  # of MRR
+RIVALS = 20  # the purpose of the random stream that samples questions and rivals
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of one number of triples and one kind of vectors.
+
+    alone: MRR by the vector of the closed form alone; mrr: by the fitted weights, each question with weights that were
+        fitted to other entities
+    """
+
+    triples: int
+    refine: bool
+    questions: int
+    alone: float
+    mrr: float
+    ranking: RankingWeights
+
+
+def choose_ways(
+    simulation: Simulation,
+    refine: RefineSettings | None,
+    triples: Sequence[int] = KNOTS,
+    seed: int = 0,
+    note: Callable[[Tried], None] | None = None,
+) -> Ways | None:
+    """The ways that answer best; None where there are too few questions for any number of triples.
+
+    refine: how vectors are fitted; None where they cannot be
+    note: told of each that is tried
+    """
+    tried: list[dict[bool, Tried]] = []
+    for number in sorted(set(triples)):
+        some = _some_questions(simulation.with_few(number, seed, ASKED_EACH), seed)
+        if some is None:
+            continue
+        tried.append({})
+        for is_fitted in (False, True) if refine is not None else (False,):
+            one = _try(some, number, refine if is_fitted else None, seed)
+            tried[-1][is_fitted] = one
+            if note is not None:
+                note(one)
+    if not tried:
+        return None
+    # From which place on vectors are fitted: the one with the highest sum over all.
+    gains = [each[True].mrr - each[False].mrr if True in each else -math.inf for each in tried]
+    first = max(range(len(tried) + 1), key=lambda start: (sum(gains[start:]), start))
+    chosen = [each[place >= first] for place, each in enumerate(tried)]
+    starts = [1, *(math.ceil(math.sqrt(a.triples * b.triples)) for a, b in pairwise(chosen))]
+    ways = [Way(start, one.refine, one.ranking) for start, one in zip(starts, chosen, strict=True)]
+    return Ways(
+        [
+            way
+            for way, after in zip(ways, [*ways[1:], None], strict=True)
+            if after is None or way.triples < after.triples
+        ]
+    )
+
+
+def _some_questions(simulation: Simulation, seed: int) -> Simulation | None:
+    """The simulation with as many questions as are needed; None if there are too few."""
+    queries = simulation.queries
+    if len(queries) < FEWEST_QUESTIONS or len(np.unique(queries.entity)) < 2:
+        return None
+    random = np.random.default_rng([RIVALS, seed])
+    rows = np.sort(random.permutation(len(queries))[:MOST_QUESTIONS])
+    return replace(simulation, queries=queries.select(rows))
+
+
+def _try(simulation: Simulation, number: int, refine: RefineSettings | None, seed: int) -> Tried:
+    closed = simulation.newcomers(Precision(residuals=simulation.residuals))
+    newcomers = closed if refine is None else closed.refined_by(refine)
+    scorer = TranslationScorer(
+        newcomers, relations_with_loops(simulation.hidden.known, simulation.hidden.num_relations)
+    )
+    queries = simulation.queries
+    queries = queries.select(np.flatnonzero(scorer.answerable(queries) & scorer.is_answer(queries.answer)))
+    asked = _Asked.of(simulation, queries, scorer, seed)
+    halves = np.random.default_rng([RIVALS, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
+    crossed = np.zeros(len(queries))
+    for fit_on in (halves, ~halves):
+        if fit_on.any() and (~fit_on).any():
+            crossed[~fit_on] = asked.reciprocal(asked.fitted(fit_on))[~fit_on]
+    everyone = np.ones(len(queries), dtype=np.bool_)
+    alone = (
+        _Asked.of(simulation, queries, TranslationScorer(closed, scorer.loops), seed, (VECTOR,)) if refine else asked
+    )
+    plain = alone.reciprocal(np.eye(1, len(alone.names)).ravel())
+    weights, mrr = asked.fitted(everyone), crossed
+    if not _is_better(crossed, plain):
+        weights, mrr = np.eye(1, len(NAMES)).ravel(), asked.reciprocal(np.eye(1, len(NAMES)).ravel())
+    named = {name: round(float(weight), 4) for name, weight in zip(NAMES, weights, strict=True)}
+    ranking = RankingWeights.alone(**named)
+    return Tried(number, refine is not None, len(queries), float(plain.mean()), float(mrr.mean()), ranking)
+
+
+def _is_better(after: FloatArray, before: FloatArray) -> bool:
+    """Whether reciprocal ranks are higher than others of the same questions by more than chance."""
+    gain = after - before
+    return float(gain.mean()) >= max(LEAST_GAIN, float(gain.std()) / math.sqrt(max(1, len(gain))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Questions with the features of their right answers and of rivals.
+
+    features: (names, questions, 1 + rivals) the right answer first; left_out: (questions, 1 + rivals) no rivals
+    """
+
+    names: tuple[str, ...]
+    features: Tensor
+    left_out: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        simulation: Simulation,
+        queries: Queries,
+        scorer: TranslationScorer,
+        seed: int,
+        names: tuple[str, ...] = NAMES,
+    ) -> _Asked:
+        """Of all entities, known and hidden, or of a random part of them if they are many."""
+        size, device = len(simulation.hidden.entities), scorer.newcomers.embedding.device
+        room = max(1, FEATURE_NUMBERS // (len(NAMES) * max(1, len(queries))))
+        random = np.random.default_rng([RIVALS, seed, 2])
+        rivals = np.arange(size) if size <= room else np.sort(random.permutation(size)[:room])
+        columns = torch.from_numpy(rivals).to(device)
+        features = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
+        at_once = max(1, SCORES_AT_ONCE // size)
+        for start in range(0, len(queries), at_once):
+            rows = slice(start, start + at_once)
+            part = queries.select(rows)
+            answers = torch.from_numpy(part.answer).to(device)[:, None]
+            for place, name in enumerate(names):
+                values = _over_all(name, simulation, scorer, part, size)
+                features[place, rows, 0] = values.gather(1, answers)[:, 0]
+                features[place, rows, 1:] = values[:, columns]
+        left_out = _right_answers(simulation, queries, scorer, rivals).to(device)
+        left_out |= features[0].isinf()  # without a vector
+        left_out[:, 0] = False
+        features.masked_fill_(left_out[None], 0.0)
+        return cls(names, features, left_out)
+
+    def fitted(self, rows: BoolArray) -> FloatArray:
+        """(names,) the weights under which the right answers to some questions are likeliest; but for "new" 0 or more.
+
+        A feature that would count against what it speaks for is left out, and the others are fitted again.
+        """
+        chosen = torch.from_numpy(np.flatnonzero(rows)).to(self.features.device)
+        features, left_out = self.features[:, chosen], self.left_out[chosen]
+        answers = torch.zeros(len(chosen), dtype=torch.int64, device=features.device)
+        kept = list(range(len(self.names)))
+        while True:
+            fitted = fit_ranking([features[place] for place in kept], answers, left_out)
+            against = [
+                place for place, weight in zip(kept, fitted, strict=True) if weight < 0 and self.names[place] != NEW
+            ]
+            if not against:
+                break
+            kept = [place for place in kept if place not in against]
+        weights = np.zeros(len(self.names))
+        weights[kept] = fitted
+        return weights
+
+    def reciprocal(self, weights: FloatArray) -> FloatArray:
+        """(questions,) 1/rank of the right answers among the rivals."""
+        factors = torch.from_numpy(weights).to(self.features)
+        total = torch.einsum("n,nqr->qr", factors, self.features).masked_fill_(self.left_out, -torch.inf)
+        right, rivals = total[:, :1], total[:, 1:]
+        better, equal = (rivals > right).sum(dim=1), (rivals == right).sum(dim=1)
+        ranks = 1 + better + equal / 2
+        reciprocal: FloatArray = (1 / ranks).double().cpu().numpy()
+        return reciprocal
+
+
+def _over_all(name: str, simulation: Simulation, scorer: TranslationScorer, queries: Queries, size: int) -> Tensor:
+    """(queries, entities) a feature."""
+    device = scorer.newcomers.embedding.device
+    if name == VECTOR:
+        return standardised(scorer.all_answer_scores(queries, size), scorer.num_known)
+    if name == NEW:
+        return (torch.arange(size, device=device) >= scorer.num_known).float().expand(len(queries), size)
+    return simulation.evidence[name].of_answers(queries, size, device)
+
+
+def _right_answers(simulation: Simulation, queries: Queries, scorer: TranslationScorer, rivals: IntArray) -> Tensor:
+    """(queries, 1 + rivals) which rivals are right answers too, or the asked entity where that cannot be one."""
+    itself = ~scorer.may_be_itself(queries)
+    loops = np.stack([queries.entity, queries.relation, queries.entity], axis=1)[itself]
+    true = np.concatenate([simulation.hidden.true, loops])
+    query, answer = other_answers(queries, true, len(simulation.hidden.entities)).pairs(0, len(queries))
+    place = np.minimum(np.searchsorted(rivals, answer), len(rivals) - 1)
+    is_rival = rivals[place] == answer
+    is_right = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
+    is_right[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
+    return is_right
+
+
+def closed_form(simulation: Simulation) -> Newcomers:
+    """The hidden entities by precision weights, from which `ways` starts."""
+    return simulation.newcomers(Precision(residuals=simulation.residuals))
