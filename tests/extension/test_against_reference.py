@@ -196,7 +196,7 @@ def agree(found: Prediction, expected: Expected, model: ookg.Model, *, drop_know
 @pytest.mark.parametrize("combine", [False, True], ids=["vector", "combined"])
 def test_answers(any_model: ookg.Model, combine: bool) -> None:
     given = given_at_once(any_model, Correlation())
-    extended = any_model.extend(GIVEN)
+    extended = any_model.extend(GIVEN, weights=Correlation())
     weighing = WEIGHTS if combine else False
     for question in QUESTIONS:
         expected = reference(any_model, given, question, combine=combine)
@@ -207,7 +207,7 @@ def test_answers(any_model: ookg.Model, combine: bool) -> None:
 
 
 def test_model_predict_asks_an_extended_model(any_model: ookg.Model) -> None:
-    extended = any_model.extend(GIVEN)
+    extended = any_model.extend(GIVEN, weights=Correlation())
     for number, question in enumerate(QUESTIONS):
         combine = WEIGHTS if number % 2 else False
         found = any_model.predict(

@@ -120,7 +120,7 @@ def test_only_what_a_triple_touches_is_prepared(model: ookg.Model) -> None:
 
 def test_counts_equal_those_of_all_triples_together(model: ookg.Model) -> None:
     rows = stories(7, 40)
-    extended = model.extend(rows)
+    extended = model.extend(rows, weights=Correlation())
     state = extended._with_evidence(extended._state)
     given = as_triples(rows).encoded(extended.entities, extended.relations)
     everyone = np.unique(np.concatenate([model.checkpoint.triples, given]), axis=0)
@@ -208,7 +208,7 @@ def test_answers_can_be_pickled_and_printed(model: ookg.Model) -> None:
 
 
 def test_what_cannot_be_done_is_said_in_a_line(model: ookg.Model) -> None:
-    extended = model.extend([("a", "r0", "e1")])
+    extended = model.extend([("a", "r0", "e1")], weights=Correlation())
     with pytest.raises(InputError, match="neither given nor of training; nothing is removed"):
         extended.remove([("a", "r0", "e1"), ("a", "r1", "e1")])
     assert len(extended) == 1

@@ -13,7 +13,7 @@ import torch
 import ookg
 from ookg.evidence.combined import RankingWeights
 from ookg.extension.extended import ExtendedModel
-from ookg.extension.questions import AnswerOptions, Question, answered
+from ookg.extension.questions import AnswerOptions, Question, Ranking, answered
 from ookg.extension.vectors import entity_vector, entity_vectors
 from ookg.graph.grown import MANY
 from ookg.newcomers.embedder import NeighborLimit
@@ -150,11 +150,11 @@ def test_who_leaves_a_crowd_is_prepared_alone(model: ookg.Model) -> None:
 def test_an_old_state_answers_as_before(model: ookg.Model) -> None:
     extended = model.extend(many(1))
     state, questions = extended._state, [Question("r0", "n1"), Question("r1", None, "n2")]
-    before = answered(state, questions, AnswerOptions(combine=False), None)
+    before = answered(state, questions, AnswerOptions(combine=False), Ranking(None))
     extended.add(many(2))
     extended.remove(many(1)[:40])
-    assert answered(state, questions, AnswerOptions(combine=False), None) == before
-    assert answered(extended._state, questions, AnswerOptions(combine=False), None) != before
+    assert answered(state, questions, AnswerOptions(combine=False), Ranking(None)) == before
+    assert answered(extended._state, questions, AnswerOptions(combine=False), Ranking(None)) != before
 
 
 @pytest.mark.parametrize("weights", [Correlation(4.0), Degree()], ids=str)

@@ -245,7 +245,7 @@ def test_combine_is_on_with_refine_if_it_can_be(countries: Model) -> None:
     refined = countries.predict(given, **asked, refine=FEW)
     assert refined == countries.predict(given, **asked, refine=FEW, combine=True)
     assert refined != countries.predict(given, **asked, refine=FEW, combine=False)
-    closed = countries.predict(given, **asked)
+    closed = countries.predict(given, **asked, refine=False)
     assert closed == countries.predict(given, **asked, combine=False)
     assert all(answer.score < 0 for answer in closed.answers)  # -D(h, r, t)
     assert bare(countries).predict(given, **asked, refine=FEW).answers == [

@@ -188,7 +188,7 @@ def test_newcomers_tied_together_are_weighed_by_their_relations() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     for wrong in (-0.1, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="prior .*; it must be a number from 0 up"):
+        with pytest.raises(InputError, match=r"prior .*; it must be a number from 0 up"):
             Precision(prior=wrong)
     with pytest.raises(InputError, match="precision weights need statistics of the training triples"):
         find_newcomers(EMBEDDING, None, np.empty((0, 3), dtype=np.int64), np.array([[3, 0, 1]]), Precision())

@@ -10,7 +10,8 @@ from ookg.newcomers.reducer import Correlation, Degree, Uniform
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.contenders import NewcomerSetup
-from ookg.simulation.defaults import REDUNDANT_SHARE, NewcomerDefaults
+from ookg.simulation.defaults import DEFAULT_WAYS, REDUNDANT_SHARE, NewcomerDefaults
+from ookg.simulation.ways import Way, Ways
 
 GRAPH = [(f"e{number}", "next", f"e{(number + 1) % 9}") for number in range(9)]
 CHOICE = NewcomerChoice(
@@ -30,7 +31,12 @@ def test_model_and_simulation_take_what_is_stored(model: ookg.Model) -> None:
     assert chosen.refinement(True) == CHOICE.refine
     assert chosen.ranking_weights(True, True) == RankingWeights(1, 2, 3)
     assert chosen.combines(True)
-    assert NewcomerSetup.of(chosen.checkpoint) == NewcomerSetup(2.0, RefineSettings(steps=7), RankingWeights(1, 2, 3))
+    setup = NewcomerSetup(2.0, RefineSettings(steps=7), RankingWeights(1, 2, 3), DEFAULT_WAYS)
+    assert NewcomerSetup.of(chosen.checkpoint) == setup
+    ways = Ways([Way(1, False, RankingWeights.alone()), Way(4, True, RankingWeights.alone(vector=2.0, new=-1.0))])
+    chosen = model.with_choice(replace(CHOICE, ways=ways))
+    assert chosen.ways == NewcomerSetup.of(chosen.checkpoint).ways == ways
+    assert NewcomerChoice.from_dict(chosen.choice.to_dict()).ways == ways
 
 
 def test_and_the_defaults_where_nothing_is(model: ookg.Model) -> None:
@@ -40,8 +46,9 @@ def test_and_the_defaults_where_nothing_is(model: ookg.Model) -> None:
     assert model.ranking_weights(True, True) == RankingWeights()
     assert model.ranking_weights(True, False) == CLOSED_FORM_WEIGHTS
     assert NewcomerSetup.of(model.checkpoint, refine=False) == NewcomerSetup(
-        Correlation().power, None, CLOSED_FORM_WEIGHTS
+        Correlation().power, None, CLOSED_FORM_WEIGHTS, DEFAULT_WAYS.without_refining()
     )
+    assert model.ways == DEFAULT_WAYS
     defaults = NewcomerDefaults.of(model.checkpoint)
     assert defaults.combines(True, lambda: REDUNDANT_SHARE)
     assert not defaults.combines(True, lambda: REDUNDANT_SHARE / 2)
@@ -52,3 +59,4 @@ def test_without_training_triples_weights_are_uniform(model: ookg.Model) -> None
     bare = NewcomerDefaults.of(replace(model.checkpoint, graph=None))
     assert bare.weights(Correlation()) == Uniform()
     assert not bare.combines(True, lambda: 1.0)
+    assert bare.ways is None

@@ -188,7 +188,7 @@ def test_an_audit_says_what_is_lost_where(audited: Audit, checkpoint: Checkpoint
     assert [line.split()[0] for line in document["advice"]][:2] == ["Refining", "Combining"]
     assert "too kind" not in " ".join(document["notes"])
     assert "--retrain" in document["notes"][0]
-    assert set(document["choice"]["calibration"]) == {"closed form", "refined", "combined"}
+    assert set(document["choice"]["calibration"]) == {"closed form", "refined", "combined", "chosen"}
 
 
 def test_an_audit_is_determined_by_its_seed(audited: Audit, checkpoint: Checkpoint) -> None:
@@ -313,7 +313,11 @@ def test_a_stored_calibration_says_what_to_expect_of_a_newcomer(trained: Model, 
         {"best": "luck"},
         {"refine": {"margin": -3.0}},
         {"refine": 3},
-        {"ranking": {"refined": {"company": 1.0}}},
+        {"ranking": {"refined": {"gossip": 1.0}}},
+        {"ways": {}},
+        {"ways": [{"triples": 1.5, "refine": False, "ranking": {}}]},
+        {"ways": [{"triples": 0, "refine": False, "ranking": {}}]},
+        {"ways": []},
         {"ranking": {"other": {}}},
         {"ranking": {"refined": {"vector": None}}},
         {"calibration": {"refined": {}}},
@@ -364,7 +368,7 @@ def test_a_projected_model_is_audited_without_refinement() -> None:
     settings = SETTINGS.changed({"model": "transh", "steps": 5})
     model = ookg.train(translation_graph(), settings, device="cpu")
     found = audit(model.checkpoint, AuditSettings(HIDING))
-    assert set(found.overall.figures) == {TRAINED, "closed form", "combined"}
+    assert set(found.overall.figures) == {TRAINED, "closed form", "combined", "chosen"}
     assert set(found.choice.calibration) == {"closed form", "combined"}
     assert any("not refined" in text for text in found.notes)
 
@@ -398,7 +402,7 @@ def test_the_audit_command_prints_draws_and_stores(run: Run) -> None:
     assert "<svg" in Path("loss.svg").read_text()
     stored = stored_choice(load_checkpoint("model"))
     assert stored is not None
-    assert set(stored.calibration) == {"closed form", "refined", "combined"}
+    assert set(stored.calibration) == {"closed form", "refined", "combined", "chosen"}
     document = json.loads(run("audit", "model", "--no-refine", "--json"))
     assert document["kind"] == "quick"
     assert document["hidden"] <= 20

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from statistics import quantiles
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import whole_number
 
 if TYPE_CHECKING:
+    from ookg.model.current import Current
     from ookg.simulation.hiding import HidingSettings
 
 
@@ -35,3 +38,25 @@ def chosen_hiding(arguments: argparse.Namespace) -> HidingSettings:
     from ookg.simulation.hiding import HidingSettings
 
     return HidingSettings(sample=arguments.sample, draw=arguments.draw, new=arguments.new, seed=arguments.seed)
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers from 1 up, with commas between them."""
+    return tuple(sorted({whole_number(part) for part in text.split(",")}))
+
+
+def numbers_of_triples(current: Current) -> tuple[int, ...]:
+    """How many triples the added newcomers have: fewest, most and quartiles; a range from 1 up if none came."""
+    from ookg.simulation.choosing import KNOTS
+
+    added, known = current.difference.added, current.version.entities
+    ends = [end for head, _, tail in added for end in {head, tail}]
+    counts = [count for label, count in Counter(ends).items() if known.find(label) is None]
+    if not counts:
+        return KNOTS
+    return tuple(
+        sorted(
+            {round(value) for value in quantiles([*counts, *counts], n=4, method="inclusive")}
+            | {min(counts), max(counts)}
+        )
+    )

@@ -8,19 +8,20 @@ own vectors instead, for a first look.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from ookg.cli.console import (
     add_json_option,
     add_model_argument,
-    load_model,
+    load_current,
     note,
     print_json,
     print_notes,
     print_table,
     whole_number,
 )
-from ookg.cli.simulating import add_simulation_options, chosen_hiding
+from ookg.cli.simulating import add_simulation_options, chosen_hiding, numbers_of_triples, whole_numbers
 
 SUMMARY = "choose the settings for new entities, by simulation"
 
@@ -35,6 +36,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trials", type=whole_number, default=20, metavar="N", help="settings of the refinement to try (20)"
     )
     parser.add_argument("--seconds", type=float, metavar="X", help="begin no further trial after so many seconds")
+    parser.add_argument(
+        "--triples",
+        type=whole_numbers,
+        metavar="N,N,...",
+        help="for which numbers of triples to choose how newcomers are answered "
+        "(those that the added newcomers have; 1,3,10,30 if there are none)",
+    )
     parser.add_argument("--save", action="store_true", help="store the choice with the model; its vectors stay")
     add_simulation_options(parser)
     add_json_option(parser)
@@ -52,8 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
         problem = "--save stores settings for real newcomers" if arguments.save else "--steps is for training again"
         raise InputError(f"{problem}, which --quick does without; leave --quick out")
     retraining = None if arguments.quick else Retraining(arguments.steps, reference=False, progress=True)
-    settings = TuningSettings(chosen_hiding(arguments), retraining, arguments.trials, arguments.seconds, progress=True)
-    model = load_model(arguments)
+    current = load_current(arguments)
+    model, numbers = current.version, arguments.triples or numbers_of_triples(current)
+    settings = TuningSettings(
+        chosen_hiding(arguments), retraining, arguments.trials, arguments.seconds, progress=True, triples=numbers
+    )
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model)
@@ -78,7 +89,17 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"refine: margin {choice.refine.margin:g}, lr {choice.refine.lr:g}, steps {choice.refine.steps:,}")
     for name, weights in choice.ranking.items():
         print(f"combined, {name}: {', '.join(f'{what} {weight:g}' for what, weight in weights.items())}")
+    if choice.ways is not None:
+        ways = [
+            (f"from {way.triples}", "fitted" if way.refine else "closed form", _weights_in_words(way.ranking))
+            for way in choice.ways
+        ]
+        print_table(("triples", "vector", "weights"), ways, "\nhow newcomers are answered")
     print(f"best: {choice.best}")
     if not arguments.save and not arguments.quick:
         print("nothing is stored; --save stores it with the model")
     return 0
+
+
+def _weights_in_words(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {weight:.2g}" for name, weight in weights.items() if weight)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.choice import NEWCOMER_METHODS, NewcomerChoice, NewcomerMethod, stored_choice
-from ookg.simulation.contenders import NewcomerSetup
+from ookg.simulation.contenders import Contenders, NewcomerSetup
 from ookg.simulation.defaults import can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -78,7 +77,8 @@ class Audit:
 
     kind: "quick" or "retrained"; best: the method with the highest MRR
     by_triples, by_relation: groups of questions; relations in the order of what newcomers lose, most first
-    fewer: the same questions about entities with ten triples or more, if only 1, 3 or 10 are given; closed form
+    fewer: the same questions about entities with ten triples or more, if only 1, 3 or 10 are given: by the closed form,
+        and as chosen by the number of triples
     calibration: what to expect of a new entity, by method, as measured here
     choice: what is stored with the model, with that calibration in it; `Model.with_choice` takes it
     """
@@ -132,12 +132,13 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     overall = _group("all", ranks, simulation, np.ones(len(simulation.queries), dtype=np.bool_))
     best = max((name for name in NEWCOMER_METHODS if name in ranks), key=overall.mrr)
     by_triples = _by_triples(ranks, simulation)
-    fewer = _fewer_triples(ranks, simulation, setup.power, settings.hiding.seed)
+    fewer = _fewer_triples(ranks, simulation, setup, settings.hiding.seed)
     by_relation = _by_relation(ranks, simulation, checkpoint)
     by_relation.sort(key=lambda group: group.mrr(best) - group.mrr(TRAINED))
     calibration = calibrations(simulation, ranks, settings.hiding.seed)
     if _leaves_out_refining(simulation, settings):
-        del calibration["combined"]  # it would be taken for that of fitted vectors
+        for name in ("combined", "chosen"):  # they would be taken for those of fitted vectors
+            calibration.pop(name, None)
     made, stored = provenance(simulation, settings.hiding, settings.retraining), stored_choice(checkpoint)
     how = {"calibration": made | {"methods": list(calibration)}}
     return Audit(
@@ -220,7 +221,7 @@ def _by_relation(
 
 
 def _fewer_triples(
-    ranks: Mapping[str, FloatArray], simulation: Simulation, power: float, seed: int
+    ranks: Mapping[str, FloatArray], simulation: Simulation, setup: NewcomerSetup, seed: int
 ) -> list[QuestionGroup]:
     """An experiment: the same questions about the same entities, with fewer triples given."""
     rows = simulation.query_triples >= FEWER[-1]
@@ -231,10 +232,15 @@ def _fewer_triples(
     part, groups = simulation.part(large), []
     everything = np.ones(len(part.queries), dtype=np.bool_)
     for most in FEWER:
-        newcomers = part.newcomers(Correlation(power), NeighborLimit(most, seed))
-        figures = {"closed form": part.ranks(TranslationScorer(newcomers))}
+        limited = part.limited_to(most, seed)
+        newcomers = limited.newcomers(Correlation(setup.power))
+        figures = {"closed form": limited.ranks(TranslationScorer(newcomers))}
+        if setup.ways is not None:
+            scorer = Contenders(limited, setup.power).by_ways(setup.ways, setup.refine)
+            figures["chosen"] = limited.ranks(scorer)
         groups.append(_group(f"{most}", figures, part, everything))
-    return [*groups, _group("all", {"closed form": ranks["closed form"]}, simulation, rows)]
+    figures = {name: ranks[name] for name in ("closed form", "chosen") if name in ranks}
+    return [*groups, _group("all", figures, simulation, rows)]
 
 
 def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoice) -> list[str]:

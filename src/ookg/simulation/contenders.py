@@ -16,7 +16,7 @@ from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
 from ookg.evidence.fitting import fit_ranking
 from ookg.evidence.registry import VECTOR
 from ookg.newcomers.embedder import Newcomers
-from ookg.newcomers.reducer import Correlation
+from ookg.newcomers.reducer import Correlation, Precision
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
@@ -24,6 +24,7 @@ from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
 from ookg.simulation.choice import NewcomerMethod
 from ookg.simulation.defaults import DEFAULT_POWER, NewcomerDefaults, can_refine
 from ookg.simulation.simulated import Simulation
+from ookg.simulation.ways import Ways, WaysScorer
 from ookg.system.progress import Progress, Reporter
 from ookg.types import FloatArray, IntArray
 
@@ -56,6 +57,14 @@ class Contenders:
     def combined(self, newcomers: Newcomers, weights: RankingWeights) -> Scorer:
         """Vectors and the evidence of the graph."""
         return CombinedScorer([TranslationScorer(newcomers)], self.simulation.evidence, weights)
+
+    def by_ways(self, ways: Ways, refine: RefineSettings | None) -> Scorer:
+        """What `predict` does where nothing is said: by each newcomer's number of triples."""
+        simulation = self.simulation
+        newcomers = simulation.newcomers(Precision(residuals=simulation.residuals))
+        if ways.refine_from is not None and refine is not None:
+            newcomers = newcomers.refined_by(refine, least=ways.refine_from)
+        return WaysScorer(TranslationScorer(newcomers), simulation.evidence, ways, newcomers.counts)
 
     def fitted_weights(
         self, newcomers: Newcomers, queries: Queries, seed: int = 0, now: RankingWeights | None = None
@@ -113,11 +122,13 @@ class NewcomerSetup:
 
     power: of the correlation weights; refine: how vectors are fitted, None to leave that out
     ranking: weights of the combination of the graph with fitted vectors, or with the closed form where none are fitted
+    ways: how `predict` answers where nothing is said
     """
 
     power: float
     refine: RefineSettings | None
     ranking: RankingWeights
+    ways: Ways | None = None
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, *, refine: bool = True) -> NewcomerSetup:
@@ -125,7 +136,10 @@ class NewcomerSetup:
         defaults = NewcomerDefaults.of(checkpoint)
         is_fitted = refine and can_refine(checkpoint.embedding)
         kind: NewcomerMethod = "refined" if is_fitted else "closed form"
-        return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind])
+        ways = defaults.ways
+        if ways is not None and not is_fitted:
+            ways = ways.without_refining()
+        return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind], ways)
 
     def ranks(self, simulation: Simulation, progress: bool = False) -> dict[NewcomerMethod, FloatArray]:
         """The ranks of the right answers to the simulation's questions, by each method."""
@@ -137,6 +151,8 @@ class NewcomerSetup:
                 newcomers = contenders.refined(self.refine, report)
             ranks["refined"] = simulation.ranks(TranslationScorer(newcomers))
         ranks["combined"] = simulation.ranks(contenders.combined(newcomers, self.ranking))
+        if self.ways is not None:
+            ranks["chosen"] = simulation.ranks(contenders.by_ways(self.ways, self.refine))
         return ranks
 
 

@@ -137,6 +137,13 @@ class Simulation:
         kept = enough[both.entity] & (_places(both.entity) < most)
         return replace(self, given=given, queries=both.select(np.flatnonzero(kept)))
 
+    def limited_to(self, most: int, seed: int) -> Simulation:
+        """The same with at most so many triples given of each hidden entity, drawn by the seed."""
+        order = np.random.default_rng([FEW, seed]).permutation(len(self.given))
+        given = self.given[order]
+        kept = np.sort(order[_places(np.maximum(given[:, 0], given[:, 2])) < most])
+        return replace(self, given=self.given[kept])
+
     @cached_property
     def residuals(self) -> Residuals:
         """How far candidates are off among the known triples."""

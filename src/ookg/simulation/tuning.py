@@ -9,6 +9,9 @@ One half of the hidden entities is what settings are chosen on, the other half w
 3. the weights of the combination: those under which the right answers are likeliest, if weights fitted to a half of
    these entities are better on the other half, both ways together, than the stored ones or the defaults.
 
+Then, on all hidden entities: how `predict` answers where nothing is said, by the newcomer's number of triples
+(`choosing.py`), which is checked by fitting to one half and asking about the other.
+
 Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What the
 questions cannot decide stays as it is.
 """
@@ -32,11 +35,13 @@ from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
 from ookg.simulation.choice import NewcomerChoice, NewcomerMethod
+from ookg.simulation.choosing import KNOTS, Tried, choose_ways
 from ookg.simulation.contenders import Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
+from ookg.simulation.ways import Ways
 from ookg.storage.checkpoint import Checkpoint
 from ookg.types import FloatArray
 
@@ -59,6 +64,7 @@ class TuningSettings:
     retraining: None chooses on the model's own vectors, which have seen the answers: that favours a refinement which
         finds the trained vectors again, not one that serves real newcomers
     trials: how many settings of the refinement to try; seconds: begin no further trial after this many
+    triples: for which numbers of triples it is chosen how newcomers are answered
     """
 
     hiding: HidingSettings = field(default_factory=HidingSettings)
@@ -66,10 +72,13 @@ class TuningSettings:
     trials: int = 20
     seconds: float | None = None
     progress: bool = False
+    triples: tuple[int, ...] = KNOTS
 
     def __post_init__(self) -> None:
         if self.trials < 1:
             raise InputError(f"trials {self.trials}; it must be 1 or more")
+        if not self.triples or min(self.triples) < 1:
+            raise InputError(f"numbers of triples {self.triples}; give some, each 1 or more")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise InputError(f"seconds {self.seconds}; it must be a number above 0")
 
@@ -130,7 +139,9 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     power = search.power(before.power)
     refine = None if before.refine is None else search.refinement(before.refine, power)
     ranking = search.ranking(power, refine, stored.ranking) if simulation.is_exact else {}
-    chosen = NewcomerSetup(power, refine, ranking.get("closed form" if refine is None else "refined", before.ranking))
+    ways = search.ways(simulation, refine) if simulation.is_exact else None
+    usual = ranking.get("closed form" if refine is None else "refined", before.ranking)
+    chosen = NewcomerSetup(power, refine, usual, ways or before.ways)
     ranks = chosen.ranks(simulation, settings.progress)
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
     choice = NewcomerChoice(
@@ -141,6 +152,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         calibration=calibrations(simulation, ranks, seed),
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
         judge=stored.choice.judge,
+        ways=ways or stored.choice.ways,
     )
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}
@@ -152,7 +164,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
 
 
 def _best(ranks: dict[NewcomerMethod, FloatArray]) -> NewcomerMethod:
-    mrr = {name: float((1 / values).mean()) for name, values in ranks.items()}
+    mrr = {name: float((1 / values).mean()) for name, values in ranks.items() if name != "chosen"}
     return max(mrr, key=lambda name: mrr[name])
 
 
@@ -201,6 +213,19 @@ class _Search:
         if len(self.simulation.queries) < FEWEST_TO_FIT or len(np.unique(self.simulation.queries.entity)) < 2:
             return {name: now[name] for name in vectors}
         return {name: self._weights(name, contenders, newcomers, now[name]) for name, newcomers in vectors.items()}
+
+    def ways(self, simulation: Simulation, refine: RefineSettings | None) -> Ways | None:
+        """How questions are answered by the number of triples; None if the hidden entities have too few."""
+
+        def note(tried: Tried) -> None:
+            vector = "fitted vector" if tried.refine else "closed form"
+            what, values = f"{tried.triples} triples, {vector}", tried.ranking.to_dict()
+            self.trials.append(Trial(what, values | {"closed form alone": tried.alone}, tried.mrr))
+            if self.settings.progress:
+                figures = f"MRR {tried.alone:.4f} by the closed form alone, {tried.mrr:.4f} with what speaks beside it"
+                print(f"tried {what}: {figures}", file=sys.stderr, flush=True)
+
+        return choose_ways(simulation, refine, self.settings.triples, self.settings.hiding.seed, note)
 
     def _weights(
         self, name: NewcomerMethod, contenders: Contenders, newcomers: Newcomers, now: RankingWeights

@@ -28,7 +28,7 @@ class Schedule:
 
 
 class LinearSchedule(Schedule):
-    """The learning rate falls evenly to 0 over the steps, or over the time if that is shorter; Adam goes on as it is."""
+    """The learning rate falls evenly to 0 over the steps, or over the time if that is shorter; Adam just goes on."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         super().__init__(settings)
