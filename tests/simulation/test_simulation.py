@@ -204,8 +204,8 @@ def test_an_audit_without_refinement_leaves_what_it_does_not_measure(audited: Au
     stored = replace(checkpoint, newcomers=audited.choice.to_dict())
     found = audit(stored, AuditSettings(replace(HIDING, seed=2), refine=False))
     assert set(found.calibration) == {"closed form"}
-    assert set(found.choice.calibration) == {"closed form", "refined", "combined"}
-    for name in ("refined", "combined"):
+    assert set(found.choice.calibration) == {"closed form", "refined", "combined", "chosen"}
+    for name in ("refined", "combined", "chosen"):
         assert found.choice.calibration[name] == audited.choice.calibration[name]
     assert found.choice.calibration["closed form"] == found.calibration["closed form"]
     assert found.calibration["closed form"] != audited.calibration["closed form"]
@@ -369,7 +369,7 @@ def test_a_projected_model_is_audited_without_refinement() -> None:
     model = ookg.train(translation_graph(), settings, device="cpu")
     found = audit(model.checkpoint, AuditSettings(HIDING))
     assert set(found.overall.figures) == {TRAINED, "closed form", "combined", "chosen"}
-    assert set(found.choice.calibration) == {"closed form", "combined"}
+    assert set(found.choice.calibration) == {"closed form", "combined", "chosen"}
     assert any("not refined" in text for text in found.notes)
 
 
