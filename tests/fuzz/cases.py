@@ -70,6 +70,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("status", MODEL),
     ("history", MODEL),
     ("rollback", MODEL),
+    ("names", OWN_MODEL),
 )
 
 

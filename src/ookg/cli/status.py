@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import add_json_option, print_json
+from ookg.cli.names import named_ids
 
 if TYPE_CHECKING:
     from ookg.model.living import Status
@@ -23,12 +25,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Print."""
     from ookg.model.living import LivingModel
 
-    status = LivingModel(arguments.model).status()
+    living = LivingModel(arguments.model)
+    status, named = living.status(), named_ids(living)
     if arguments.json:
-        print_json(status.to_dict())
+        print_json(status.to_dict() | {"names": asdict(named)})
         return 0
     for line in status_in_words(status):
         print(line)
+    if named.names:
+        print(named.in_words())
     return 0
 
 

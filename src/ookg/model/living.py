@@ -17,6 +17,7 @@ from ookg.evaluation.verdicts import Classification
 from ookg.extension.answers import Prediction, Reason
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import AnswerOptions, Question
+from ookg.graph.names import Names, NameSource
 from ookg.graph.triples import TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.current import Current, known_to
@@ -28,6 +29,7 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.trust import Trust
 from ookg.storage.checkpoint import load_checkpoint, read_description
 from ookg.storage.journal import Batch, Journal, Kind, Triple, Written
+from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
 from ookg.storage.versions import KEPT, Version, roll_back, versions
 from ookg.training.continuing import UpdateSettings
 
@@ -135,6 +137,8 @@ class LivingModel:
         self.directory, self._device = Path(directory), device
         self.journal = Journal(directory)
         self._weights, self._limit, self._refine = weights, limit, refine
+        self._names: Names | None = None
+        self._names_stamp: Stamp | None = None
         self._writing = threading.RLock()
         self._open()
 
@@ -335,6 +339,25 @@ class LivingModel:
         with self._writing:
             self.refresh()
             return status_of(self._current())
+
+    # What ids are called.
+
+    @property
+    def names(self) -> Names:
+        """The names that are stored now, by whomever."""
+        stamp = names_stamp(self.directory)
+        with self._writing:
+            if stamp != self._names_stamp or self._names is None:
+                self._names, self._names_stamp = stored_names(self.directory), stamp
+            return self._names
+
+    def add_names(self, source: NameSource, *, replace: bool = False) -> Names:
+        """Name ids, for good, known ones or such as may come; return all names that there are then.
+
+        An id that has a name gets the new one; the others stay, unless all are to be replaced.
+        """
+        add_names(self.directory, source, replace=replace)
+        return self.names
 
     # Asking: as the extended model does.
 

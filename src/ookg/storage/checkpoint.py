@@ -6,6 +6,7 @@
                           and, once chosen by simulation, the settings for new entities
     version-N.json        the same of an earlier version that is kept (`storage.versions`)
     journal.sqlite        what was added and removed since (`storage.journal`)
+    names.safetensors     what its ids are called, where that was said (`storage.names`)
     data-XXXXXXXX/
       vectors.safetensors    entities and relations, float32
       entities.safetensors   text: the labels' bytes one after the other; offsets: where each begins; order: the ids in
@@ -63,6 +64,7 @@ from ookg.storage.data import (
     write_data,
 )
 from ookg.storage.journal import Journal
+from ookg.storage.names import NAMES_FILE, names_problem
 from ookg.system.files import (
     WRITE_ERRORS,
     PathLock,
@@ -385,7 +387,7 @@ class FileCheck:
 
 
 def check_model(directory: str | Path) -> list[FileCheck]:
-    """Read every file of a model, of its earlier versions and of its journal, and hold it against what was written.
+    """Read every file of a model, its earlier versions, journal and names, and hold it against what was written.
 
     A damaged model.json is refused.
     """
@@ -399,7 +401,7 @@ def check_model(directory: str | Path) -> list[FileCheck]:
             and read_description(directory)["data"] != description["data"]
         ):
             continue  # it was replaced meanwhile
-        return [*checks, *_checked_earlier(directory), *_checked_journal(directory)]
+        return [*checks, *_checked_earlier(directory), *_checked_journal(directory), *_checked_names(directory)]
 
 
 def _checked_version(directory: Path, name: str, description: dict[str, Any]) -> list[FileCheck]:
@@ -437,6 +439,13 @@ def _checked_journal(directory: Path) -> list[FileCheck]:
         return []
     # It has no digest, as it grows; SQLite's own check reads all of it.
     return [FileCheck(journal.path.name, journal.path.stat().st_size, journal.problem(), True)]
+
+
+def _checked_names(directory: Path) -> list[FileCheck]:
+    path = directory / NAMES_FILE
+    if not path.is_file():
+        return []
+    return [FileCheck(path.name, path.stat().st_size, names_problem(directory), True)]
 
 
 def refuse_damage(directory: str | Path) -> None:
