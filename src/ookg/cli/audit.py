@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = current.model_with_facts
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
-        refuse_damage(arguments.model)
+        refuse_damage(arguments.model, arguments.journal)
     audit = model.audit(settings)
     if arguments.figure is not None:
         for file in draw_audit(audit, arguments.figure):

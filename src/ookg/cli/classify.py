@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         if arguments.save:
             check_place(Path(arguments.model) / MODEL_FILE)
-            refuse_damage(arguments.model)
+            refuse_damage(arguments.model, arguments.journal)
         is_stored = model.choice.judge is not None and arguments.judge_steps is None and not arguments.save
         judge = True if is_stored else JudgeSettings(steps=arguments.judge_steps, progress=True)
         judged = model.classify(claims, valid=valid, given=given, judge=judge)

@@ -211,9 +211,20 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
+def add_directory_argument(parser: argparse.ArgumentParser) -> None:
+    """The model directory, and where its journal lies."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    parser.add_argument(
+        "--journal",
+        metavar="URL",
+        help="what is added and removed lies in PostgreSQL: postgresql://user@host/database "
+        "(the environment variable OOKG_JOURNAL; else it lies in DIR)",
+    )
+
+
 def add_model_argument(parser: argparse.ArgumentParser) -> None:
     """The model directory, and where to compute."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     add_device_option(parser)
 
 
@@ -309,7 +320,7 @@ def load_current(arguments: argparse.Namespace) -> Current:
     from ookg.model.current import Current
     from ookg.training.loop import choose_device
 
-    return Current.load(arguments.model, str(choose_device(arguments.device)))
+    return Current.load(arguments.model, str(choose_device(arguments.device)), arguments.journal)
 
 
 def trust_in_words(trust: Trust) -> str:

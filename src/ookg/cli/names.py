@@ -12,7 +12,7 @@ import argparse
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_json_option, print_json
+from ookg.cli.console import add_directory_argument, add_json_option, print_json
 
 if TYPE_CHECKING:
     from ookg.model.living import LivingModel
@@ -22,7 +22,7 @@ SUMMARY = "say what ids are called"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     parser.add_argument("names", metavar="FILE", nargs="?", help="id, name and, where there is one, description")
     parser.add_argument("--replace", action="store_true", help="forget the names that are there")
     add_json_option(parser)
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.replace and arguments.names is None:
         raise InputError("--replace without names; give FILE too")
-    living = LivingModel(arguments.model)
+    living = LivingModel(arguments.model, journal=arguments.journal)
     if arguments.names is not None:
         living.add_names(read_names(arguments.names), replace=arguments.replace)
     named = named_ids(living)

@@ -9,14 +9,21 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from ookg.cli.console import add_format_options, add_json_option, meant, print_json, triple_format
+from ookg.cli.console import (
+    add_directory_argument,
+    add_format_options,
+    add_json_option,
+    meant,
+    print_json,
+    triple_format,
+)
 
 SUMMARY = "remove triples from a model, or an entity's"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     parser.add_argument("triples", metavar="TRIPLES", nargs="?", help="the triples to remove")
     parser.add_argument("--entity", metavar="ID", help="remove all triples of this entity instead")
     parser.add_argument(
@@ -36,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if (arguments.triples is None) == (arguments.entity is None):
         raise InputError("give either TRIPLES or --entity ID to remove")
-    living = LivingModel(arguments.model)
+    living = LivingModel(arguments.model, journal=arguments.journal)
     triples = None if arguments.triples is None else read_triples(arguments.triples, triple_format(arguments))
     entity = arguments.entity
     if entity is not None:

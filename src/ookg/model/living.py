@@ -28,7 +28,8 @@ from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.trust import Trust
 from ookg.storage.checkpoint import load_checkpoint, read_description
-from ookg.storage.journal import Batch, Journal, Kind, Triple, Written
+from ookg.storage.journal import Batch, Kind, Triple, Written
+from ookg.storage.journals import open_journal
 from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
 from ookg.storage.versions import KEPT, Version, roll_back, versions
 from ookg.training.continuing import UpdateSettings
@@ -123,6 +124,7 @@ class LivingModel:
     """A model directory, opened: what is added to it stays with it. Made by `ookg.open`.
 
     Any number of processes may open the same directory and add to it; `refresh` follows what the others wrote.
+    journal: the URL of the PostgreSQL database where the journal lies, or is to lie, instead of in the directory
     """
 
     def __init__(
@@ -133,14 +135,15 @@ class LivingModel:
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
         refine: bool | RefineSettings = False,
+        journal: str | None = None,
     ) -> None:
         self.directory, self._device = Path(directory), device
-        self.journal = Journal(directory)
         self._weights, self._limit, self._refine = weights, limit, refine
         self._names: Names | None = None
         self._names_stamp: Stamp | None = None
         self._writing = threading.RLock()
         self._open()
+        self.journal = open_journal(directory, journal)
 
     def _open(self) -> None:
         self._description = read_description(self.directory)  # one that is replaced now is seen by `refresh`
@@ -324,7 +327,15 @@ class LivingModel:
         validate: first update without this share of the added triples, to measure what that gains on them
         """
         device = device or self.model.embedding.device.type
-        updated = update_model(self.directory, settings, keep=keep, validate=validate, device=device, progress=progress)
+        updated = update_model(
+            self.directory,
+            settings,
+            keep=keep,
+            validate=validate,
+            device=device,
+            progress=progress,
+            journal=self.journal,
+        )
         self.refresh()
         return updated
 
