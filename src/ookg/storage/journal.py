@@ -140,6 +140,10 @@ class Journal(ABC):
         When it returns, what was written is on the disk.
         """
 
+    def close(self) -> None:
+        """Let go of what is held between calls, if anything is; the next call takes it up again."""
+        return
+
     @property
     def last(self) -> int:
         """The number of the last batch; 0 for none."""

@@ -94,9 +94,13 @@ class Address:
         psycopg = import_psycopg()
         try:
             parts = psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.Error:
-            raise InputError(f"the journal's address is no sound URL of PostgreSQL; give {EXAMPLE}") from None
-        user, host, port, database = (str(parts.get(name) or "") for name in ("user", "host", "port", "dbname"))
+            user, host, port, database = (str(parts.get(name) or "") for name in ("user", "host", "port", "dbname"))
+            # A password with @ or / in it would be taken apart, and pieces of it shown.
+            if "@" in user + host + database or not all(number.isdecimal() for number in port.split(",") if number):
+                raise ValueError
+        except (psycopg.Error, ValueError):
+            remedy = f"give {EXAMPLE}, with special characters of a password as %40 (@), %2F (/), %3A (:)"
+            raise InputError(f"the journal's address is no sound URL of PostgreSQL; {remedy}") from None
         place = quote(host, safe=":,") + f":{port}" * bool(port)
         return cls(url, f"postgresql://{quote(user)}{'@' * bool(user)}{place}/{quote(database)}")
 
@@ -179,9 +183,8 @@ class PostgresJournal(Journal):
         self._mark: Mark | None = None
         self._connection: Any = None
         self._process = 0
-        self._left: list[
-            Any
-        ] = []  # connections of the process that this one was forked from, which are not ours to close
+        # Connections of the process that this one was forked from: not ours to close.
+        self._inherited: list[Any] = []
         self._finalizer: Any = None
         self._is_known = False  # whether this database is known to hold the journal
 
@@ -227,9 +230,8 @@ class PostgresJournal(Journal):
         with self._lock:
             connection, is_ending = self._connected(), False
             try:
-                if (
-                    not is_writing
-                ):  # one statement, which needs no transaction: whoever follows asks many times a second
+                if not is_writing:
+                    # One statement needs no transaction, and whoever follows a journal asks many times a second.
                     return work(PostgresTables(connection, self._known_id(connection)))
                 connection.execute("BEGIN")
                 tables = PostgresTables(connection, self._known_id(connection))
@@ -264,11 +266,12 @@ class PostgresJournal(Journal):
 
     def _connected(self) -> Any:
         if self._connection is not None and self._process != os.getpid():
-            self._left.append(self._connection)
+            self._inherited.append(self._connection)
             self._connection = None
         if self._connection is not None and self._connection.closed:
             self.close()
         if self._connection is None:
+            self._is_known = False
             self._connection, self._process = self._connect(), os.getpid()
             self._finalizer = weakref.finalize(self, _close, self._connection, self._process)
         return self._connection
@@ -278,6 +281,7 @@ class PostgresJournal(Journal):
         parts.setdefault("connect_timeout", CONNECT_SECONDS)
         parts.setdefault("application_name", "ookg")
         parts["client_encoding"] = "UTF8"
+        connection = None
         try:
             connection = self._psycopg.connect(**parts, autocommit=True, prepare_threshold=None)
             connection.execute(f"SET lock_timeout = '{WAIT_SECONDS:.0f}s'")
@@ -288,6 +292,8 @@ class PostgresJournal(Journal):
             )
             return connection
         except self._psycopg.Error as error:
+            if connection is not None:
+                connection.close()
             raise self._unreachable(error) from error
 
     def _known_id(self, connection: Any) -> str:
@@ -343,9 +349,7 @@ class PostgresJournal(Journal):
         if isinstance(error, errors.InsufficientPrivilege):
             return InputError(f"{self.place}: not allowed ({said}); let this user make and write its tables")
         if isinstance(error, self._psycopg.DataError):
-            return InputError(
-                f"{self.place}: cannot hold this text ({said}); rename the label, or use a UTF-8 database"
-            )
+            return InputError(f"{self.place}: cannot hold this text ({said}); rename it, or use a UTF-8 database")
         return InputError(f"{self.place}: refused by the server ({said}); nothing was written, mend it and try again")
 
 
@@ -377,11 +381,17 @@ class PostgresTables:
 
     def hold(self) -> None:
         """Wait until no other process writes to this journal, and let none until the transaction ends."""
-        self._rows("SELECT last FROM ookg_journals WHERE id = %s FOR UPDATE")
+        self._last("SELECT last FROM ookg_journals WHERE id = %s FOR UPDATE")
 
     def last(self) -> int:
         """The number of the last batch; 0 for none."""
-        return int(self._rows("SELECT last FROM ookg_journals WHERE id = %s")[0][0])
+        return self._last("SELECT last FROM ookg_journals WHERE id = %s")
+
+    def _last(self, query: str) -> int:
+        rows = self._rows(query)
+        if not rows:
+            raise ModelFileError(f"journal {self._journal} is gone from its database; restore it from a copy")
+        return int(rows[0][0])
 
     def batches(self, after: int) -> list[Batch]:
         """The batches with larger numbers than that, in order."""
