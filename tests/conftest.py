@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import ookg
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.model import Model
 from ookg.training.settings import TrainingSettings
+from postgres_server import Server, binaries
 
 torch.set_num_threads(1)  # small tensors; two threads that wait for each other are slower
 
@@ -32,6 +34,20 @@ def random_triples(seed: int, entities: int = 20, relations: int = 4, size: int 
         )
     }
     return as_triples(sorted(rows))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server of the tests' own; where there is none, they are skipped, unless they are asked for."""
+    lacks = "PostgreSQL's server" if binaries() is None else "psycopg" if find_spec("psycopg") is None else None
+    if lacks is not None:
+        reason = f"{lacks} is not installed; `make postgres` installs it and runs these tests"
+        if os.environ.get("OOKG_POSTGRES") == "required":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    server = Server()
+    yield server
+    server.remove()
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("status", MODEL),
     ("history", MODEL),
     ("rollback", MODEL),
+    ("names", OWN_MODEL),
 )
 
 

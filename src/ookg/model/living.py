@@ -17,6 +17,7 @@ from ookg.evaluation.verdicts import Classification
 from ookg.extension.answers import Prediction, Reason
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import AnswerOptions, Question
+from ookg.graph.names import Names, NameSource
 from ookg.graph.triples import TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.current import Current, known_to
@@ -27,7 +28,9 @@ from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.trust import Trust
 from ookg.storage.checkpoint import load_checkpoint, read_description
-from ookg.storage.journal import Batch, Journal, Kind, Triple, Written
+from ookg.storage.journal import Batch, Kind, Triple, Written
+from ookg.storage.journals import open_journal
+from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
 from ookg.storage.versions import KEPT, Version, roll_back, versions
 from ookg.training.continuing import UpdateSettings
 
@@ -121,6 +124,7 @@ class LivingModel:
     """A model directory, opened: what is added to it stays with it. Made by `ookg.open`.
 
     Any number of processes may open the same directory and add to it; `refresh` follows what the others wrote.
+    journal: the URL of the PostgreSQL database where the journal lies, or is to lie, instead of in the directory
     """
 
     def __init__(
@@ -131,12 +135,15 @@ class LivingModel:
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
         refine: bool | RefineSettings | None = None,
+        journal: str | None = None,
     ) -> None:
         self.directory, self._device = Path(directory), device
-        self.journal = Journal(directory)
         self._weights, self._limit, self._refine = weights, limit, refine
+        self._names: Names | None = None
+        self._names_stamp: Stamp | None = None
         self._writing = threading.RLock()
         self._open()
+        self.journal = open_journal(directory, journal)
 
     def _open(self) -> None:
         self._description = read_description(self.directory)  # one that is replaced now is seen by `refresh`
@@ -320,7 +327,15 @@ class LivingModel:
         validate: first update without this share of the added triples, to measure what that gains on them
         """
         device = device or self.model.embedding.device.type
-        updated = update_model(self.directory, settings, keep=keep, validate=validate, device=device, progress=progress)
+        updated = update_model(
+            self.directory,
+            settings,
+            keep=keep,
+            validate=validate,
+            device=device,
+            progress=progress,
+            journal=self.journal,
+        )
         self.refresh()
         return updated
 
@@ -335,6 +350,25 @@ class LivingModel:
         with self._writing:
             self.refresh()
             return status_of(self._current())
+
+    # What ids are called.
+
+    @property
+    def names(self) -> Names:
+        """The names that are stored now, by whomever."""
+        stamp = names_stamp(self.directory)
+        with self._writing:
+            if stamp != self._names_stamp or self._names is None:
+                self._names, self._names_stamp = stored_names(self.directory), stamp
+            return self._names
+
+    def add_names(self, source: NameSource, *, replace: bool = False) -> Names:
+        """Name ids, for good, known ones or such as may come; return all names that there are then.
+
+        An id that has a name gets the new one; the others stay, unless all are to be replaced.
+        """
+        add_names(self.directory, source, replace=replace)
+        return self.names
 
     # Asking: as the extended model does.
 
