@@ -108,6 +108,7 @@ def test_predict_combines_with_refine_or_when_asked(run: Run, folder: Path) -> N
         options: json.loads(run(*PREDICT, *options))["answers"]
         for options in (
             (),
+            ("--weights", "correlation"),
             ("--no-combine",),
             ("--combine",),
             tuple(REFINE),
@@ -115,10 +116,16 @@ def test_predict_combines_with_refine_or_when_asked(run: Run, folder: Path) -> N
             (*REFINE, "--no-combine"),
         )
     }
-    assert found[()] == found["--no-combine",]
+    assert found["--weights", "correlation"] == found["--no-combine",]
     assert found[tuple(REFINE)] == found[(*REFINE, "--no-combine")]  # the graph's relations do not imply one another
-    kinds = [found[()], found["--combine",], found[(*REFINE, "--combine")], found[tuple(REFINE)]]
-    assert len({json.dumps(answers) for answers in kinds}) == 4
+    kinds = [
+        found[()],
+        found["--no-combine",],
+        found["--combine",],
+        found[(*REFINE, "--combine")],
+        found[tuple(REFINE)],
+    ]
+    assert len({json.dumps(answers) for answers in kinds}) == 5
     assert all(answer["score"] < 0 for answer in found[(*REFINE, "--no-combine")])  # -D(h, r, t)
     model = Model.load(folder / "model")
     expected = model.predict("new.tsv", head="x", relation="r1", top=30, combine=CLOSED_FORM_WEIGHTS)

@@ -386,7 +386,7 @@ def _scorer(model: EvaluatedModel, given: Given, encoded: EncodedDataset, option
     else:  # new relations have vectors, and evidence with them
         evidence = GraphEvidence.count(model.checkpoint.triples, given.triples, size)
     if options.ways is not None:
-        return WaysScorer(vectors, evidence, options.ways, vectors.newcomers.counts)
+        return WaysScorer([vectors], evidence, options.ways, vectors.newcomers.counts)
     return CombinedScorer([vectors], evidence, weights or RankingWeights())
 
 

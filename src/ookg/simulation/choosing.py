@@ -22,7 +22,6 @@ from ookg.evidence.combined import RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
 from ookg.evidence.registry import NEW, SOURCES, VECTOR
 from ookg.graph.statistics import relations_with_loops
-from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.reducer import Precision
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
@@ -59,25 +58,28 @@ class Tried:
 
 
 def choose_ways(
-    simulation: Simulation,
-    refine: RefineSettings | None,
+    simulations: Sequence[Simulation],
+    refine: Sequence[RefineSettings | None],
     triples: Sequence[int] = KNOTS,
     seed: int = 0,
     note: Callable[[Tried], None] | None = None,
 ) -> Ways | None:
     """The ways that answer best; None where there are too few questions for any number of triples.
 
-    refine: how vectors are fitted; None where they cannot be
+    simulations: the same hidden entities with the vectors of one model, or of several that answer together
+    refine: how the vectors of each are fitted; None where they cannot be: then none are
     note: told of each that is tried
     """
+    settings = [one for one in refine if one is not None]
+    can_fit = len(settings) == len(simulations)
     tried: list[dict[bool, Tried]] = []
     for number in sorted(set(triples)):
-        some = _some_questions(simulation.with_few(number, seed, ASKED_EACH), seed)
-        if some is None:
+        some = [_some_questions(one.with_few(number, seed, ASKED_EACH), seed) for one in simulations]
+        if len(some[0].queries) < FEWEST_QUESTIONS or len(np.unique(some[0].queries.entity)) < 2:
             continue
         tried.append({})
-        for is_fitted in (False, True) if refine is not None else (False,):
-            one = _try(some, number, refine if is_fitted else None, seed)
+        for is_fitted in (False, True) if can_fit else (False,):
+            one = _try(some, number, settings if is_fitted else [], seed)
             tried[-1][is_fitted] = one
             if note is not None:
                 note(one)
@@ -98,41 +100,37 @@ def choose_ways(
     )
 
 
-def _some_questions(simulation: Simulation, seed: int) -> Simulation | None:
-    """The simulation with as many questions as are needed; None if there are too few."""
-    queries = simulation.queries
-    if len(queries) < FEWEST_QUESTIONS or len(np.unique(queries.entity)) < 2:
-        return None
-    random = np.random.default_rng([RIVALS, seed])
+def _some_questions(simulation: Simulation, seed: int) -> Simulation:
+    """The simulation with as many questions as are needed."""
+    queries, random = simulation.queries, np.random.default_rng([RIVALS, seed])
     rows = np.sort(random.permutation(len(queries))[:MOST_QUESTIONS])
     return replace(simulation, queries=queries.select(rows))
 
 
-def _try(simulation: Simulation, number: int, refine: RefineSettings | None, seed: int) -> Tried:
-    closed = simulation.newcomers(Precision(residuals=simulation.residuals))
-    newcomers = closed if refine is None else closed.refined_by(refine)
-    scorer = TranslationScorer(
-        newcomers, relations_with_loops(simulation.hidden.known, simulation.hidden.num_relations)
-    )
+def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[RefineSettings], seed: int) -> Tried:
+    """refine: how the vectors of each are fitted; none if they are not"""
+    simulation = simulations[0]
+    loops = relations_with_loops(simulation.hidden.known, simulation.hidden.num_relations)
+    closed = [one.newcomers(Precision(residuals=one.residuals)) for one in simulations]
+    fitted = [one.refined_by(how) for one, how in zip(closed, refine, strict=True)] if refine else closed
+    plain_scorers, scorers = ([TranslationScorer(one, loops) for one in part] for part in (closed, fitted))
     queries = simulation.queries
-    queries = queries.select(np.flatnonzero(scorer.answerable(queries) & scorer.is_answer(queries.answer)))
-    asked = _Asked.of(simulation, queries, scorer, seed)
+    queries = queries.select(np.flatnonzero(scorers[0].answerable(queries) & scorers[0].is_answer(queries.answer)))
+    asked = _Asked.of(simulation, queries, scorers, seed)
     halves = np.random.default_rng([RIVALS, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
     crossed = np.zeros(len(queries))
     for fit_on in (halves, ~halves):
         if fit_on.any() and (~fit_on).any():
             crossed[~fit_on] = asked.reciprocal(asked.fitted(fit_on))[~fit_on]
     everyone = np.ones(len(queries), dtype=np.bool_)
-    alone = (
-        _Asked.of(simulation, queries, TranslationScorer(closed, scorer.loops), seed, (VECTOR,)) if refine else asked
-    )
+    alone = _Asked.of(simulation, queries, plain_scorers, seed, (VECTOR,)) if refine else asked
     plain = alone.reciprocal(np.eye(1, len(alone.names)).ravel())
     weights, mrr = asked.fitted(everyone), crossed
     if not _is_better(crossed, plain):
         weights, mrr = np.eye(1, len(NAMES)).ravel(), asked.reciprocal(np.eye(1, len(NAMES)).ravel())
     named = {name: round(float(weight), 4) for name, weight in zip(NAMES, weights, strict=True)}
     ranking = RankingWeights.alone(**named)
-    return Tried(number, refine is not None, len(queries), float(plain.mean()), float(mrr.mean()), ranking)
+    return Tried(number, bool(refine), len(queries), float(plain.mean()), float(mrr.mean()), ranking)
 
 
 def _is_better(after: FloatArray, before: FloatArray) -> bool:
@@ -157,12 +155,12 @@ class _Asked:
         cls,
         simulation: Simulation,
         queries: Queries,
-        scorer: TranslationScorer,
+        scorers: Sequence[TranslationScorer],
         seed: int,
         names: tuple[str, ...] = NAMES,
     ) -> _Asked:
         """Of all entities, known and hidden, or of a random part of them if they are many."""
-        size, device = len(simulation.hidden.entities), scorer.newcomers.embedding.device
+        size, device = len(simulation.hidden.entities), scorers[0].newcomers.embedding.device
         room = max(1, FEATURE_NUMBERS // (len(NAMES) * max(1, len(queries))))
         random = np.random.default_rng([RIVALS, seed, 2])
         rivals = np.arange(size) if size <= room else np.sort(random.permutation(size)[:room])
@@ -174,10 +172,10 @@ class _Asked:
             part = queries.select(rows)
             answers = torch.from_numpy(part.answer).to(device)[:, None]
             for place, name in enumerate(names):
-                values = _over_all(name, simulation, scorer, part, size)
+                values = _over_all(name, simulation, scorers, part, size)
                 features[place, rows, 0] = values.gather(1, answers)[:, 0]
                 features[place, rows, 1:] = values[:, columns]
-        left_out = _right_answers(simulation, queries, scorer, rivals).to(device)
+        left_out = _right_answers(simulation, queries, scorers[0], rivals).to(device)
         left_out |= features[0].isinf()  # without a vector
         left_out[:, 0] = False
         features.masked_fill_(left_out[None], 0.0)
@@ -215,13 +213,16 @@ class _Asked:
         return reciprocal
 
 
-def _over_all(name: str, simulation: Simulation, scorer: TranslationScorer, queries: Queries, size: int) -> Tensor:
+def _over_all(
+    name: str, simulation: Simulation, scorers: Sequence[TranslationScorer], queries: Queries, size: int
+) -> Tensor:
     """(queries, entities) a feature."""
-    device = scorer.newcomers.embedding.device
+    device = scorers[0].newcomers.embedding.device
     if name == VECTOR:
-        return standardised(scorer.all_answer_scores(queries, size), scorer.num_known)
+        parts = [standardised(one.all_answer_scores(queries, size), one.num_known) for one in scorers]
+        return torch.stack(parts).mean(dim=0) if len(parts) > 1 else parts[0]
     if name == NEW:
-        return (torch.arange(size, device=device) >= scorer.num_known).float().expand(len(queries), size)
+        return (torch.arange(size, device=device) >= scorers[0].num_known).float().expand(len(queries), size)
     return simulation.evidence[name].of_answers(queries, size, device)
 
 
@@ -236,8 +237,3 @@ def _right_answers(simulation: Simulation, queries: Queries, scorer: Translation
     is_right = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
     is_right[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
     return is_right
-
-
-def closed_form(simulation: Simulation) -> Newcomers:
-    """The hidden entities by precision weights, from which `ways` starts."""
-    return simulation.newcomers(Precision(residuals=simulation.residuals))

@@ -64,7 +64,7 @@ class Contenders:
         newcomers = simulation.newcomers(Precision(residuals=simulation.residuals))
         if ways.refine_from is not None and refine is not None:
             newcomers = newcomers.refined_by(refine, least=ways.refine_from)
-        return WaysScorer(TranslationScorer(newcomers), simulation.evidence, ways, newcomers.counts)
+        return WaysScorer([TranslationScorer(newcomers)], simulation.evidence, ways, newcomers.counts)
 
     def fitted_weights(
         self, newcomers: Newcomers, queries: Queries, seed: int = 0, now: RankingWeights | None = None

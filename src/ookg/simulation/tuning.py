@@ -225,7 +225,7 @@ class _Search:
                 figures = f"MRR {tried.alone:.4f} by the closed form alone, {tried.mrr:.4f} with what speaks beside it"
                 print(f"tried {what}: {figures}", file=sys.stderr, flush=True)
 
-        return choose_ways(simulation, refine, self.settings.triples, self.settings.hiding.seed, note)
+        return choose_ways([simulation], [refine], self.settings.triples, self.settings.hiding.seed, note)
 
     def _weights(
         self, name: NewcomerMethod, contenders: Contenders, newcomers: Newcomers, now: RankingWeights

@@ -120,14 +120,20 @@ class Ways(Sequence[Way]):
 class WaysScorer(Scorer):
     """Each question scored by the way for its newcomer's number of triples; those about known entities by vectors.
 
-    vectors: newcomers with enough triples fitted already; counts: (newcomers,) how many triples each has
+    vectors: of one model, or of several that answer together; newcomers with enough triples fitted already
+    counts: (newcomers,) how many triples each has
     """
 
-    def __init__(self, vectors: TranslationScorer, evidence: GraphEvidence, ways: Ways, counts: IntArray) -> None:
-        self.vectors, self.ways, self.counts = vectors, ways, counts
-        self.num_known, self.num_relations = vectors.num_known, vectors.num_relations
+    def __init__(
+        self, vectors: Sequence[TranslationScorer], evidence: GraphEvidence, ways: Ways, counts: IntArray
+    ) -> None:
+        first = vectors[0]
+        self.ways, self.counts, self.device = ways, counts, first.newcomers.embedding.device
+        self.num_known, self.num_relations = first.num_known, first.num_relations
+        alone = RankingWeights.alone()
+        self.vectors: Scorer = first if len(vectors) == 1 else CombinedScorer(vectors, evidence, alone)
         self.scorers: list[Scorer] = [
-            vectors if way.evidence_weights is None else CombinedScorer([vectors], evidence, way.evidence_weights)
+            self.vectors if way.evidence_weights is None else CombinedScorer(vectors, evidence, way.evidence_weights)
             for way in ways
         ]
 
@@ -164,8 +170,7 @@ class WaysScorer(Scorer):
         import torch
 
         place = self._place(queries.entity)
-        table = self.vectors.newcomers.embedding.entities
-        scores = table.new_empty(len(queries), size)
+        scores = torch.empty(len(queries), size, device=self.device)
         for number in np.unique(place).tolist():
             rows = np.flatnonzero(place == number)
             scores[torch.from_numpy(rows).to(scores.device)] = score(self._scorer(number), queries.select(rows))

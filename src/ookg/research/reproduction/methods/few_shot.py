@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from ookg.datasets.shots import EncodedFewShot, Shots, TaskSplit
     from ookg.models.embedding import Embedding
     from ookg.scoring.scorer import Scorer
+    from ookg.simulation.ways import Ways
 
 # What differs from the default settings of a training.
 TRAINING: Mapping[str, Any] = {}
 SECONDS = {"gpu": 30.0, "cpu": 3_000.0}  # of a training, about
+# For tuning: how many known entities are hidden, and for which numbers of triples newcomers are simulated.
+MOST_HIDDEN, KNOTS = 1000, (1, 3, 10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +29,15 @@ class FewShotCase:
     """Vectors and questions, as a `ScorerOf` gets them.
 
     embeddings: one for each model, by the ids of the data set; shots: what is given and asked, of one split
+    margins: of the trainings; ways: how newcomers are answered by their number of triples, where that was tuned
     What a scorer is fitted on is known triples, or `dataset.at("valid", ...)`; `shots.asked` is not looked at.
     """
 
     embeddings: Sequence[Embedding]
     dataset: EncodedFewShot
     shots: Shots
-    seed: int
+    margins: Sequence[float]
+    ways: Ways | None
 
 
 ScorerOf = Callable[[FewShotCase], "Scorer"]
@@ -50,17 +55,27 @@ class FewShotSettings:
         return {"bases": [dict(base) for base in self.bases], **self.options}
 
 
+@dataclass(frozen=True, eq=False)
+class FewShotVectors:
+    """The vectors of each model, and how newcomers are answered, where that was tuned."""
+
+    embeddings: list[Embedding]
+    ways: Ways | None
+
+
 @dataclass(frozen=True)
 class FewShotMethod(Method):
     """Answers by vectors of one model or several, trained on the known triples.
 
     models: "transe", "rotate"; scorer_of: what answers; options: all that the answers depend on beside the vectors
+    is_tuned: how newcomers are answered is chosen on known entities that are hidden, after a training without them
     """
 
     name: str
     models: tuple[str, ...]
     scorer_of: ScorerOf
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    is_tuned: bool = False
     tasks: tuple[Task, ...] = LINK_PREDICTION
 
     def training(self, dataset: str, seed: int) -> FewShotSettings:
@@ -73,12 +88,37 @@ class FewShotMethod(Method):
         del dataset
         return (Variant(protocol="all"),)
 
-    def train(self, context: Context) -> list[Embedding]:
+    def train(self, context: Context) -> FewShotVectors:
         """The vectors of what is known, the same ones for any number of shots."""
         there = context.within(_few_shot(context).known)
-        return [there.embedding(_base(model, context.seed)) for model in self.models]
+        embeddings = [there.embedding(_base(model, context.seed)) for model in self.models]
+        return FewShotVectors(embeddings, self._tuned(context) if self.is_tuned else None)
 
-    def figures(self, context: Context, trained: list[Embedding], variant: Variant) -> dict[str, float]:
+    def _tuned(self, context: Context) -> Ways | None:
+        """How newcomers are answered: chosen on hidden entities of the known triples, for the numbers in `KNOTS`."""
+        from ookg.datasets.encoded import EncodedDataset
+        from ookg.newcomers.refinement import default_refinement
+        from ookg.simulation.choosing import choose_ways
+        from ookg.simulation.hiding import HidingSettings, hide
+        from ookg.simulation.simulated import Simulation
+
+        known = _few_shot(context).known
+        sample = min(MOST_HIDDEN, known.num_known // 10)
+        hidden = hide(known.train, known.num_known, known.num_trained, HidingSettings(sample=sample, seed=context.seed))
+        sizes = hidden.num_known, hidden.num_known, hidden.num_relations, hidden.num_relations
+        nothing = known.valid
+        left = EncodedDataset(
+            f"{known.name}-hidden", "link-prediction", *sizes, hidden.known, nothing, nothing, nothing
+        )
+        simulations, refine = [], []
+        for model in self.models:
+            settings = _base(model, context.seed)
+            embedding = context.within(left).embedding(settings)
+            simulations.append(Simulation.of(hidden, embedding, None, is_exact=True))
+            refine.append(default_refinement(embedding, settings.margin))
+        return choose_ways(simulations, refine, KNOTS, context.seed)
+
+    def figures(self, context: Context, trained: FewShotVectors, variant: Variant) -> dict[str, float]:
         """The figures of test over all questions, by the kind of answer and by the number of given triples.
 
         Those of valid are what settings are chosen by.
@@ -90,7 +130,8 @@ class FewShotMethod(Method):
         prefixes: dict[TaskSplit, str] = {"test": "", "valid": "valid-"}
         for split, prefix in prefixes.items():
             shots = dataset.at(split, FEW_SHOT_SETS[context.name].shots)
-            scorer = self.scorer_of(FewShotCase(trained, dataset, shots, context.seed))
+            margins = [_base(model, context.seed).margin for model in self.models]
+            scorer = self.scorer_of(FewShotCase(trained.embeddings, dataset, shots, margins, trained.ways))
             measured = few_shot_figures(scorer, dataset, shots, protocol=variant.protocol)
             parts = {"mrr": measured.all, "mrr-known": measured.known, "mrr-new": measured.new}
             found = {f"{prefix}{name}": summary.mrr for name, summary in parts.items() if summary.queries}
@@ -129,7 +170,38 @@ def uniform_closed_form(case: FewShotCase) -> Scorer:
     return TranslationScorer(newcomers, relations_with_loops(dataset.train, dataset.num_trained))
 
 
+def by_ways(case: FewShotCase) -> Scorer:
+    """What `ookg predict` does where nothing is said: by each newcomer's number of triples, with all evidence."""
+    from ookg.evidence.combined import GraphEvidence
+    from ookg.graph.statistics import GraphStatistics, relations_with_loops
+    from ookg.newcomers.embedder import find_newcomers
+    from ookg.newcomers.reducer import Precision
+    from ookg.newcomers.refinement import default_refinement
+    from ookg.scoring.scorer import TranslationScorer
+    from ookg.simulation.defaults import DEFAULT_WAYS
+    from ookg.simulation.ways import WaysScorer
+
+    dataset, ways = case.dataset.dataset_of(case.shots.split, case.shots.shots), case.ways or DEFAULT_WAYS
+    graph = GraphStatistics.count(dataset.train, dataset.num_known, dataset.num_trained)
+    loops = relations_with_loops(dataset.train, dataset.num_trained)
+    scorers = []
+    for embedding, margin in zip(case.embeddings, case.margins, strict=True):
+        newcomers = find_newcomers(embedding, graph, dataset.train, dataset.given, Precision())
+        if ways.refine_from is not None:
+            newcomers = newcomers.refined_by(default_refinement(embedding, margin), least=ways.refine_from)
+        newcomers = newcomers.with_room_for(dataset.num_entities - dataset.num_known)
+        scorers.append(TranslationScorer(newcomers, loops))
+    evidence = GraphEvidence.count(dataset.train, dataset.given, dataset.num_trained)
+    return WaysScorer(scorers, evidence, ways, scorers[0].newcomers.counts)
+
+
+TUNED = {"ways": "tuned", "hidden": MOST_HIDDEN, "triples": list(KNOTS)}
 FEW_SHOT_METHODS = (
     FewShotMethod("InvTransE (uniform)", ("transe",), uniform_closed_form, {"weights": "uniform"}),
     FewShotMethod("InvRotatE (uniform)", ("rotate",), uniform_closed_form, {"weights": "uniform"}),
+    FewShotMethod("Default TransE", ("transe",), by_ways, {"ways": "default"}),
+    FewShotMethod("Default RotatE", ("rotate",), by_ways, {"ways": "default"}),
+    FewShotMethod("Tuned TransE", ("transe",), by_ways, TUNED, is_tuned=True),
+    FewShotMethod("Tuned RotatE", ("rotate",), by_ways, TUNED, is_tuned=True),
+    FewShotMethod("Tuned TransE and RotatE", ("transe", "rotate"), by_ways, TUNED, is_tuned=True),
 )
