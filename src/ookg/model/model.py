@@ -275,7 +275,8 @@ class Model:
 
     def trust(self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0."""
-        return trust_table(newcomers, self.defaults.calibration(refine=refine, combine=combine), which)
+        calibration = self.defaults.calibration(refine=refine, combine=combine)
+        return trust_table(newcomers, calibration, which, self.residuals)
 
     def embed(
         self,

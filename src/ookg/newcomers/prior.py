@@ -17,6 +17,7 @@ and 1/P is how uncertain that is. Each triple is a summand of its own: one that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from ookg.kernels.threads import one_torch_thread
 from ookg.models.embedding import Embedding
-from ookg.newcomers.estimator import Links, candidates, candidates_of
+from ookg.newcomers.estimator import candidates, candidates_of
 from ookg.newcomers.support import Support
 from ookg.types import BoolArray, FloatArray, IntArray
 
@@ -53,6 +54,7 @@ class Residuals:
     precision: (2·relations + 1, entity_width) 1/s²; the last row is for relations that no training triple has
     centre, centre_precision: the same shape; m and 1/t²
     variance: (entity_width,) v₀
+    weight: (relations + 1,) one number for each relation: the mean of 1/s², in units of the mean v₀
     """
 
     precision: Tensor
@@ -66,18 +68,18 @@ class Residuals:
     def of(cls, embedding: Embedding, triples: IntArray) -> Residuals:
         """Those of training triples, (triples, 3). Of very many triples an even sample counts."""
         entities, device = embedding.entities, embedding.device
-        looked_at = _sample(np.arange(embedding.num_entities))
-        variance, mean = torch.var_mean(entities[torch.from_numpy(looked_at).to(device)].double(), dim=0, correction=0)
-        typical = float(variance.mean()) if len(looked_at) else 0.0
-        typical = typical if typical > 0 else 1.0
-        variance, mean = variance.nan_to_num(typical).clamp(min=LEAST_SHARE * typical), mean.nan_to_num(0.0)
-
-        sums = _sums(embedding, _sample(triples[triples[:, 0] != triples[:, 2]]))
-        count = sums.count[:, None]
-        size = count + STRENGTH
-        residual = (sums.residual + STRENGTH * variance) / size
-        centre = (sums.owner + STRENGTH * mean) / size
-        around = (sums.square - 2 * centre * sums.owner + count * centre.square()).clamp(min=0)
+        every = -(-embedding.num_entities // MOST_ROWS)
+        variance, mean = (part.double() for part in torch.var_mean(entities[::every], dim=0, correction=0))
+        typical = float(variance.mean()) or 1.0
+        variance = variance.clamp(min=LEAST_SHARE * typical)
+        owned = Owned.of(_sample(triples))
+        off, total, square = _sums(embedding, owned)
+        count = np.bincount(owned.directed, minlength=2 * embedding.num_relations + 1)[:, None]
+        number = torch.from_numpy(count).to(device)
+        size = number + STRENGTH
+        residual = (off + STRENGTH * variance) / size
+        centre = (total + STRENGTH * mean) / size
+        around = (square - 2 * centre * total + number * centre.square()).clamp(min=0)
         extent = (around + STRENGTH * variance) / size
         # A scalar for both directions: they differ little, and newcomers tied together need the same seen from either.
         precision = 1 / residual.clamp(min=LEAST_SHARE * typical)
@@ -91,13 +93,13 @@ class Residuals:
             weight.cpu().numpy(),
         )
 
-    def rows(self, relation: IntArray, is_head: BoolArray) -> Tensor:
+    def rows(self, relation: IntArray, is_head: BoolArray) -> IntArray:
         """The rows of directed relations in the tables; relations from the trained ones on are new."""
-        directed = np.minimum(2 * relation + ~is_head, len(self.precision) - 1)
-        return torch.from_numpy(directed).to(self.precision.device)
+        directed: IntArray = np.minimum(2 * relation + ~is_head, len(self.precision) - 1)
+        return directed
 
     def weights(self, relation: IntArray) -> FloatArray:
-        """One number for each relation: the mean of 1/s², in units of the mean v₀."""
+        """The weights of some relations, trained or new."""
         weights: FloatArray = self.weight[np.minimum(relation, len(self.weight) - 1)]
         return weights
 
@@ -108,57 +110,97 @@ class Residuals:
 
         rows: rows of the support; place: (rows,) their groups, ascending; prior: λ
         """
+        compiled = _compiled(embedding)
+        if compiled is None:
+            sums = self.reference_sums(embedding, support, rows, place, size, prior)
+        else:
+            tables = embedding.entities.numpy(), embedding.relations.numpy()
+            picked = rows, self.rows(support.relation[rows], support.is_head[rows]), place
+            typical = self.precision.numpy(), self.centre.numpy(), self.centre_precision.numpy()
+            sums = torch.from_numpy(
+                compiled.estimate_sums(embedding.geometry, tables, support.links, picked, typical, prior, size)
+            )
+        return Estimates(sums[0].div_(sums[1]), sums[1])
+
+    def reference_sums(
+        self, embedding: Embedding, support: Support, rows: IntArray, place: IntArray, size: int, prior: float
+    ) -> Tensor:
+        """e·P and P of each group, (2, size, entity_width), in plain PyTorch."""
         table, device = embedding.entities, embedding.device
-        total = torch.zeros(size, table.shape[1], dtype=table.dtype, device=device)
-        sums, step = torch.zeros_like(total), max(1, CHUNK_NUMBERS // table.shape[1])
+        sums = torch.zeros(2, size, table.shape[1], dtype=table.dtype, device=device)
+        step = max(1, CHUNK_NUMBERS // table.shape[1])
         for start in range(0, len(rows), step):
             chunk = rows[start : start + step]
             group = torch.from_numpy(place[start : start + step]).to(device)
-            directed = self.rows(support.relation[chunk], support.is_head[chunk])
+            directed = torch.from_numpy(self.rows(support.relation[chunk], support.is_head[chunk])).to(device)
             precision = self.precision[directed]
-            total.index_add_(0, group, precision)
-            sums.index_add_(0, group, candidates(embedding, support, chunk) * precision)
+            sums[0].index_add_(0, group, candidates(embedding, support, chunk) * precision)
+            sums[1].index_add_(0, group, precision)
             if prior > 0:
                 held = prior * self.centre_precision[directed]
-                total.index_add_(0, group, held)
-                sums.index_add_(0, group, self.centre[directed] * held)
-        return Estimates(sums / total, total)
+                sums[0].index_add_(0, group, self.centre[directed] * held)
+                sums[1].index_add_(0, group, held)
+        return sums
+
+
+def _compiled(embedding: Embedding) -> ModuleType | None:
+    """The compiled loops that can take the place of plain PyTorch, if there are any."""
+    table = embedding.entities
+    if table.is_cuda or table.dtype != torch.float32 or embedding.geometry.kernel is None:
+        return None
+    try:
+        from ookg.kernels import cpu_prior
+    except ImportError:
+        return None
+    return cpu_prior
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
-    """Over the triples of each directed relation, in double precision, and a last row of zeros.
+class Owned:
+    """Triples as seen from each of their ends, by directed relation.
 
-    count: (rows,); residual: Σ (v - c)²; owner: Σ v; square: Σ v²; (rows, entity_width) each
+    owner, neighbor, directed: (2·triples,)
     """
 
-    count: Tensor
-    residual: Tensor
-    owner: Tensor
-    square: Tensor
+    owner: IntArray
+    neighbor: IntArray
+    directed: IntArray
+
+    @classmethod
+    def of(cls, triples: IntArray) -> Owned:
+        """A triple of an entity with itself says nothing about where it is."""
+        head, relation, tail = triples[triples[:, 0] != triples[:, 2]].T
+        directed = np.concatenate([2 * relation, 2 * relation + 1])
+        order = np.argsort(directed, kind="stable")
+        return cls(np.concatenate([head, tail])[order], np.concatenate([tail, head])[order], directed[order])
 
 
-def _sums(embedding: Embedding, triples: IntArray) -> _Sums:
+def _sums(embedding: Embedding, owned: Owned) -> Tensor:
+    """Σ (v - c)², Σ v and Σ v² of each directed relation and a last one, (3, 2·relations + 1, entity_width), double."""
+    compiled = _compiled(embedding)
+    if compiled is None:
+        return reference_residual_sums(embedding, owned)
+    tables, size = (embedding.entities.numpy(), embedding.relations.numpy()), 2 * embedding.num_relations + 1
+    return torch.from_numpy(
+        compiled.residual_sums(embedding.geometry, tables, owned.owner, owned.neighbor, owned.directed, size)
+    )
+
+
+def reference_residual_sums(embedding: Embedding, owned: Owned) -> Tensor:
+    """The same in plain PyTorch."""
     device, width = embedding.device, embedding.geometry.entity_width
-    head, relation, tail = triples.T
-    directed = np.concatenate([2 * relation, 2 * relation + 1])
-    order = np.argsort(directed, kind="stable")
-    directed = directed[order]
-    owner, neighbor = np.concatenate([head, tail])[order], np.concatenate([tail, head])[order]
-    number = 2 * embedding.num_relations + 1
-    totals = torch.zeros(3, number, width, dtype=torch.float64, device=device)
+    totals = torch.zeros(3, 2 * embedding.num_relations + 1, width, dtype=torch.float64, device=device)
     step = max(1, RESIDUAL_NUMBERS // width)
-    for start in range(0, len(directed), step):
+    for start in range(0, len(owned.directed), step):
         part = slice(start, start + step)
-        own = embedding.entities[torch.from_numpy(owner[part]).to(device)]
-        links: Links = neighbor[part], directed[part] // 2, directed[part] % 2 == 0
-        off = own - candidates_of(embedding, links)
-        reached, lengths = (torch.from_numpy(run).to(device) for run in np.unique(directed[part], return_counts=True))
+        neighbor, directed = owned.neighbor[part], owned.directed[part]
+        own = embedding.entities[torch.from_numpy(owned.owner[part]).to(device)]
+        off = own - candidates_of(embedding, (neighbor, directed // 2, directed % 2 == 0))
+        reached, lengths = (torch.from_numpy(run).to(device) for run in np.unique(directed, return_counts=True))
         # Sums by segment: adding by index would race on a GPU, and the last bits be chance.
         for total, terms in zip(totals, (off.square_(), own, own.square()), strict=True):
             total[reached] += torch.segment_reduce(terms.double(), "sum", lengths=lengths, axis=0, unsafe=True)
-    count = torch.from_numpy(np.bincount(directed, minlength=number)).to(device)
-    return _Sums(count, *totals)
+    return totals
 
 
 def _sample(rows: IntArray) -> IntArray:
