@@ -74,8 +74,10 @@ def test_the_uncertainty_by_hand() -> None:
     variance = np.array([5.1875, 7.6875])
     residual = (np.array([9.0, 0.0]) + 10 * variance) / 11
     found = newcomers([(4, 0, 1), (4, 0, 2), (0, 0, 5), (6, 0, 4), (6, -1, 0)])
-    known = [2 / residual, 1 / residual, 0 * residual]  # of 4 to known entities, of 5, of 6
-    peers = [1 / (residual + variance), 0 * residual, 1 / (residual + variance)]
+    # The candidates of 4 are (3, 0) and (-1, 6), each (2, 3) from their mean.
+    scale = (1 + 2 * (np.array([4.0, 9.0]) / residual).mean()) / 2
+    known = [2 / residual / scale, 1 / residual, 0 * residual]  # of 4 to known entities, of 5, of 6
+    peers = [1 / (residual + variance) / scale, 0 * residual, 1 / (residual + variance)]
     expected = [
         np.sqrt((1 / (1 / variance + own + peer)).mean() / variance.mean())
         for own, peer in zip(known, peers, strict=True)
@@ -85,18 +87,22 @@ def test_the_uncertainty_by_hand() -> None:
     assert [one.uncertainty for one in trust_of(found)] == [None, None, None]
 
 
-def test_every_triple_lowers_the_uncertainty_and_none_is_one() -> None:
+def test_triples_that_agree_lower_the_uncertainty_and_none_is_one() -> None:
     random = np.random.default_rng(1)
     table = torch.from_numpy(random.normal(size=(30, 6)).astype(np.float32))
     embedding = Embedding(TransE(6), table, table[:4])
     triples = np.stack([random.integers(0, 30, 90), random.integers(0, 4, 90), random.integers(0, 30, 90)], axis=1)
     residuals, given, before = Residuals.of(embedding, triples), [(31, -1, 0)], 1.0
-    assert uncertainties(newcomers(given, embedding), residuals)[0] == pytest.approx(1.0)
-    for number in range(30):
-        given.append((30, number % 4, number))
-        found = uncertainties(newcomers(given, embedding), residuals)[0]
+    assert uncertainties(newcomers(given, embedding), residuals).tolist() == [1.0, 1.0]
+    for number in range(4):  # the tail of entity 0 over each relation; all say the same if that has not moved
+        given.append((0, number, 30))
+    table[:4] = 0.0
+    for size in range(2, 6):
+        found = uncertainties(newcomers(given[:size], embedding), residuals)[-2]
         assert 0 < found < before
         before = found
+    apart = uncertainties(newcomers([*given[:4], (9, 3, 30)], embedding), residuals)[0]
+    assert before < apart < 1  # a triple that says something else
 
 
 def test_a_calibration_of_before_goes_by_the_spread() -> None:

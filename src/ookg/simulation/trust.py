@@ -36,8 +36,8 @@ class Trust:
     triples: how many made it
     spread: how far the candidates of its known neighbours are apart: their mean gap to their mean, over the mean gap of
         two known entities; 0 if all agree, None for fewer than two candidates
-    uncertainty: how far off the vector may be, by how far candidates of its relations are off in training: from 1
-        without a triple down to 0; None where that is not known
+    uncertainty: how far off the vector may be, by how far candidates of its relations are off in training and its own
+        are apart: 1 without a triple, and less with each that agrees; None where that is not known
     expected_hits_at_10: the chance that the right answer to a question about it is among the first ten; None until the
         model is audited or tuned, and without a triple
     expected_mrr: the reciprocal rank to expect, likewise
@@ -236,25 +236,40 @@ def trust_table(
 
 
 def uncertainties(newcomers: Newcomers, residuals: Residuals, which: IntArray | None = None) -> FloatArray:
-    """(newcomers,) √(mean 1/P) over √(mean v₀), means over coordinates, with P = 1/v₀ + Σ 1/s² over its triples.
+    """(newcomers,) √(mean 1/P) over √(mean v₀), means over the coordinates; from 1 without a triple towards 0.
 
-    1/v₀ is what is known of any entity: without a triple the uncertainty is 1. A triple with another newcomer counts as
-    if nothing were known of that one, 1/(s² + v₀). Memory is bounded: newcomers take turns.
+        P = 1/v₀ + Σ 1/s²ᵢ / f²        f² = (1 + Σ mean (cᵢ - e)²/s²ᵢ) / n
+
+    over the n triples with known neighbours. 1/v₀ is what is known of any entity. f² is how far this one's candidates
+    cᵢ are from their mean e, against how far such candidates are off in training; one more that is just as far off as
+    there is counted in, so that f² is 1 for a single triple.
+    A triple with another newcomer counts as if nothing were known of that one: 1/(s² + v₀).
+    Memory is bounded: newcomers, and the triples of a large one, take turns.
     """
     which = np.arange(newcomers.support.num_newcomers) if which is None else which
-    variance = residuals.variance.cpu().numpy()
-    known = residuals.precision.cpu().numpy() * variance  # v₀/s²
-    parts = [(newcomers.support, known)]
-    if newcomers.together is not None:
-        parts.append((newcomers.together.peers, known / (1 + known)))
-    size = max(1, CHUNK_NUMBERS // len(variance))
-    uncertain = np.empty(len(which))
-    for start in range(0, len(which), size):
-        chunk = which[start : start + size]
-        certain = np.ones((len(chunk), len(variance)), dtype=variance.dtype)  # P v₀
-        for support, table in parts:
-            certain += _counts(support, residuals, chunk) @ table
-        uncertain[start : start + size] = (variance / certain).mean(axis=1, dtype=np.float64)
+    size = max(1, CHUNK_NUMBERS // len(residuals.variance))
+    shares = [_uncertainties(newcomers, residuals, which[start : start + size]) for start in range(0, len(which), size)]
+    return np.concatenate([np.empty(0), *shares])
+
+
+def _uncertainties(newcomers: Newcomers, residuals: Residuals, which: IntArray) -> FloatArray:
+    embedding, support, together = newcomers.embedding, newcomers.support, newcomers.together
+    rows, place = support.rows_of(which)
+    made = residuals.estimates(embedding, support, rows, place, len(which), 0.0)
+    apart, size = np.ones(len(which)), max(1, CHUNK_NUMBERS // len(residuals.variance))
+    for first in range(0, len(rows), size):
+        part = slice(first, first + size)
+        own = made.vectors[torch.from_numpy(place[part]).to(embedding.device)]
+        directed = torch.from_numpy(residuals.rows(support.relation[rows[part]], support.is_head[rows[part]]))
+        off = candidates(embedding, support, rows[part]).sub_(own).square_()
+        off *= residuals.precision[directed.to(embedding.device)]
+        apart += np.bincount(place[part], off.mean(dim=1).double().cpu().numpy(), minlength=len(which))
+    variance, certain = residuals.variance.cpu().numpy(), made.precision.cpu().numpy()
+    if together is not None:
+        known = residuals.precision.cpu().numpy()
+        certain = certain + _counts(together.peers, residuals, which) @ (known / (1 + known * variance))
+    scale = apart / np.maximum(support.counts[which], 1)
+    uncertain = (variance / (1 + certain * variance / scale[:, None])).mean(axis=1)
     shares: FloatArray = np.minimum(1.0, np.sqrt(uncertain / variance.mean(dtype=np.float64)))
     return shares
 
