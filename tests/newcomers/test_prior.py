@@ -56,12 +56,13 @@ def random_triples(size: int, entities: int = 40, relations: int = 5, seed: int 
 
 def test_residuals_by_hand() -> None:
     found = Residuals.of(EMBEDDING, KNOWN)
-    assert (1 / found.precision[0]).tolist() == pytest.approx(S0)
-    assert (1 / found.precision[1]).tolist() == pytest.approx(S0)  # seen from the tail, TransE is as far off
-    assert (1 / found.precision[2]).tolist() == pytest.approx(S1)
+    assert (V0 / found.precision[0]).tolist() == pytest.approx(S0)
+    assert (V0 / found.precision[1]).tolist() == pytest.approx(S0)  # seen from the tail, TransE is as far off
+    assert (V0 / found.precision[2]).tolist() == pytest.approx(S1)
     assert found.centre[0].tolist() == pytest.approx(M0)
-    assert (1 / found.centre_precision[0]).tolist() == pytest.approx(T0)
-    assert found.variance.tolist() == pytest.approx([V0, V0])
+    assert (V0 / found.centre_precision[0]).tolist() == pytest.approx(T0)
+    assert found.variance.tolist() == pytest.approx([1.0, 1.0])
+    assert found.weights(np.array([0, 1])) == pytest.approx([V0 * (1 / S0[0] + 1 / S0[1]) / 2, V0 / S1[0]])
 
 
 def test_a_relation_that_no_triple_has_is_as_all_entities_are() -> None:
@@ -69,11 +70,11 @@ def test_a_relation_that_no_triple_has_is_as_all_entities_are() -> None:
     rows = found.rows(np.array([2, 2, 3, 99]), np.array([True, False, True, False]))
     assert rows.tolist() == [4, 5, 6, 6]
     for row in rows.tolist():
-        assert (1 / found.precision[row]).tolist() == pytest.approx([V0, V0])
-        assert (1 / found.centre_precision[row]).tolist() == pytest.approx([V0, V0])
+        assert found.precision[row].tolist() == pytest.approx([1.0, 1.0])
+        assert found.centre_precision[row].tolist() == pytest.approx([1.0, 1.0])
         assert found.centre[row].tolist() == pytest.approx([2.0, 2.0])
     nothing = Residuals.of(EMBEDDING, np.empty((0, 3), dtype=np.int64))
-    assert (1 / nothing.precision).flatten().tolist() == pytest.approx([V0] * 14)
+    assert nothing.precision.flatten().tolist() == pytest.approx([1.0] * 14)
 
 
 def test_the_estimate_by_hand() -> None:
@@ -99,11 +100,9 @@ def test_its_precision_is_the_sum_of_those_of_its_triples() -> None:
     residuals, found = Residuals.of(EMBEDDING, KNOWN), newcomers([[3, 0, 1], [2, 1, 3], [0, 0, 3]], Precision())
     rows, place = found.support.rows_of(np.array([0]))
     one = residuals.estimates(EMBEDDING, found.support, rows, place, 1, 0.5)
-    expected = [2 / s + 1 / z for s, z in zip(S0, S1, strict=True)]
-    tail, back = (1 / residuals.centre_precision[number] for number in (1, 3))
-    expected = [
-        e + 0.5 * (1 / t + 1 / a + 1 / b) for e, t, a, b in zip(expected, T0, tail.tolist(), back.tolist(), strict=True)
-    ]
+    expected = [2 * V0 / s + V0 / z for s, z in zip(S0, S1, strict=True)]
+    tail, back = (residuals.centre_precision[number].tolist() for number in (1, 3))
+    expected = [e + 0.5 * (V0 / t + a + b) for e, t, a, b in zip(expected, T0, tail, back, strict=True)]
     assert one.precision[0].tolist() == pytest.approx(expected)
 
 
@@ -195,6 +194,14 @@ def test_coordinates_that_never_vary_do_no_harm() -> None:
         assert torch.isfinite(found.vectors(np.array([0]))).all()
 
 
+@pytest.mark.parametrize("scale", [1e-15, 1e15])
+def test_the_scale_of_the_vectors_does_not_matter(scale: float) -> None:
+    given, weights = [[3, 0, 1], [2, 1, 3]], Precision(prior=0.1)
+    found = newcomers(given, weights, Embedding(TransE(2), TABLE * scale, RELATIONS * scale)).vectors(np.array([0]))
+    expected = newcomers(given, weights).vectors(np.array([0]))
+    torch.testing.assert_close(found / scale, expected)
+
+
 def test_newcomers_without_a_known_neighbour_get_no_vector_of_the_prior() -> None:
     found = newcomers([[3, 0, 1], [4, -1, 2]], Precision(prior=1.0))
     vectors = found.vectors(np.array([0, 1]))
@@ -218,8 +225,8 @@ def test_newcomers_tied_together_are_weighed_by_their_relations() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    for wrong in (-0.1, float("nan"), float("inf")):
-        with pytest.raises(InputError, match=r"prior .*; it must be a number from 0 up"):
+    for wrong in (-0.1, float("nan"), float("inf"), 1e308):
+        with pytest.raises(InputError, match=r"prior .*; it must be a number from 0 to 1,000,000"):
             Precision(prior=wrong)
     with pytest.raises(InputError, match="precision weights need statistics of the training triples"):
         find_newcomers(EMBEDDING, None, np.empty((0, 3), dtype=np.int64), np.array([[3, 0, 1]]), Precision())

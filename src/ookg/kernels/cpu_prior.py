@@ -26,7 +26,7 @@ def residual_sums(
     return totals
 
 
-def estimate_sums(
+def estimates(
     geometry: Geometry,
     tables: tuple[Array, Array],
     links: tuple[Array, Array, Array],
@@ -35,7 +35,9 @@ def estimate_sums(
     prior: float,
     num_groups: int,
 ) -> Array:
-    """Σ c/s² + λ Σ m/t² and Σ 1/s² + λ Σ 1/t² over the rows of each group, (2, num_groups, entity_width).
+    """(Σ c/s² + λ Σ m/t²) / P and P = Σ 1/s² + λ Σ 1/t² over the rows of each group, (2, num_groups, entity_width).
+
+    NaN and 0 for a group without rows.
 
     tables, links: as for `weighted_candidates`
     rows: rows of the support, their directed relations, and their groups, ascending; (rows,) each
@@ -56,6 +58,8 @@ def estimate_sums(
         np.float32(prior),
         sums,
     )
+    with np.errstate(all="ignore"):
+        np.divide(sums[0], sums[1], out=sums[0])
     return sums
 
 

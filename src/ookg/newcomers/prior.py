@@ -51,10 +51,13 @@ class Estimates:
 class Residuals:
     """How far candidates are off, and where their owners lie, by directed relation.
 
+    Variances are in a unit, the mean v₀ over the coordinates, so that the scale of the vectors does not matter.
+
     precision: (2·relations + 1, entity_width) 1/s²; the last row is for relations that no training triple has
     centre, centre_precision: the same shape; m and 1/t²
     variance: (entity_width,) v₀
-    weight: (relations + 1,) one number for each relation: the mean of 1/s², in units of the mean v₀
+    weight: (relations + 1,) one number for each relation: the mean of 1/s²
+    unit: the mean v₀
     """
 
     precision: Tensor
@@ -62,16 +65,18 @@ class Residuals:
     centre_precision: Tensor
     variance: Tensor
     weight: FloatArray
+    unit: float
 
     @classmethod
     @one_torch_thread()
     def of(cls, embedding: Embedding, triples: IntArray) -> Residuals:
         """Those of training triples, (triples, 3). Of very many triples an even sample counts."""
         entities, device = embedding.entities, embedding.device
-        every = -(-embedding.num_entities // MOST_ROWS)
-        variance, mean = (part.double() for part in torch.var_mean(entities[::every], dim=0, correction=0))
-        typical = float(variance.mean()) or 1.0
-        variance = variance.clamp(min=LEAST_SHARE * typical)
+        mean, variance = _moments(entities[:: -(-embedding.num_entities // MOST_ROWS)])
+        typical = float(variance.mean())
+        typical = typical if 0 < typical < float("inf") else 1.0
+        least = LEAST_SHARE * typical
+        variance = variance.clamp(min=least)
         owned = Owned.of(_sample(triples))
         off, total, square = _sums(embedding, owned)
         count = np.bincount(owned.directed, minlength=2 * embedding.num_relations + 1)[:, None]
@@ -81,17 +86,14 @@ class Residuals:
         centre = (total + STRENGTH * mean) / size
         around = (square - 2 * centre * total + number * centre.square()).clamp(min=0)
         extent = (around + STRENGTH * variance) / size
+        precision = typical / residual.clamp(min=least)
         # A scalar for both directions: they differ little, and newcomers tied together need the same seen from either.
-        precision = 1 / residual.clamp(min=LEAST_SHARE * typical)
         sides = precision.mean(dim=1)
-        weight = torch.cat([sides[:-1].view(-1, 2).mean(dim=1), sides[-1:]]) * typical
-        return cls(
-            precision.to(entities.dtype),
-            centre.to(entities.dtype),
-            (1 / extent.clamp(min=LEAST_SHARE * typical)).to(entities.dtype),
-            variance.to(entities.dtype),
-            weight.cpu().numpy(),
-        )
+        weight = torch.cat([sides[:-1].view(-1, 2).mean(dim=1), sides[-1:]])
+        kind = entities.dtype
+        held = typical / extent.clamp(min=least)
+        tables = precision.to(kind), centre.to(kind), held.to(kind), (variance / typical).to(kind)
+        return cls(*tables, weight.cpu().numpy(), typical)
 
     def rows(self, relation: IntArray, is_head: BoolArray) -> IntArray:
         """The rows of directed relations in the tables; relations from the trained ones on are new."""
@@ -113,14 +115,15 @@ class Residuals:
         compiled = _compiled(embedding)
         if compiled is None:
             sums = self.reference_sums(embedding, support, rows, place, size, prior)
+            sums[0] /= sums[1]
         else:
             tables = embedding.entities.numpy(), embedding.relations.numpy()
             picked = rows, self.rows(support.relation[rows], support.is_head[rows]), place
             typical = self.precision.numpy(), self.centre.numpy(), self.centre_precision.numpy()
             sums = torch.from_numpy(
-                compiled.estimate_sums(embedding.geometry, tables, support.links, picked, typical, prior, size)
+                compiled.estimates(embedding.geometry, tables, support.links, picked, typical, prior, size)
             )
-        return Estimates(sums[0].div_(sums[1]), sums[1])
+        return Estimates(sums[0], sums[1])
 
     def reference_sums(
         self, embedding: Embedding, support: Support, rows: IntArray, place: IntArray, size: int, prior: float
@@ -173,6 +176,15 @@ class Owned:
         directed = np.concatenate([2 * relation, 2 * relation + 1])
         order = np.argsort(directed, kind="stable")
         return cls(np.concatenate([head, tail])[order], np.concatenate([tail, head])[order], directed[order])
+
+
+def _moments(table: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and variance of each column, in double precision; in chunks, as the table may be large."""
+    parts = torch.split(table, max(1, RESIDUAL_NUMBERS // table.shape[1]))
+    mean = sum((part.double().sum(dim=0) for part in parts), torch.zeros(table.shape[1], device=table.device).double())
+    mean /= len(table)
+    square = sum(((part.double() - mean).square().sum(dim=0) for part in parts), torch.zeros_like(mean))
+    return mean, square / len(table)
 
 
 def _sums(embedding: Embedding, owned: Owned) -> Tensor:

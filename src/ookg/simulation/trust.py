@@ -263,14 +263,16 @@ def _uncertainties(newcomers: Newcomers, residuals: Residuals, which: IntArray) 
         directed = torch.from_numpy(residuals.rows(support.relation[rows[part]], support.is_head[rows[part]]))
         off = candidates(embedding, support, rows[part]).sub_(own).square_()
         off *= residuals.precision[directed.to(embedding.device)]
-        apart += np.bincount(place[part], off.mean(dim=1).double().cpu().numpy(), minlength=len(which))
+        share = off.mean(dim=1).double().cpu().numpy() / residuals.unit
+        np.add.at(apart, place[part], share)  # one after the other: the same bits however rows are cut
     variance, certain = residuals.variance.cpu().numpy(), made.precision.cpu().numpy()
     if together is not None:
         known = residuals.precision.cpu().numpy()
         certain = certain + _counts(together.peers, residuals, which) @ (known / (1 + known * variance))
     scale = apart / np.maximum(support.counts[which], 1)
-    uncertain = (variance / (1 + certain * variance / scale[:, None])).mean(axis=1)
-    shares: FloatArray = np.minimum(1.0, np.sqrt(uncertain / variance.mean(dtype=np.float64)))
+    with np.errstate(all="ignore"):  # vectors that are no numbers have no uncertainty either
+        uncertain = (variance / (1 + certain * variance / scale[:, None])).mean(axis=1)
+        shares: FloatArray = np.minimum(1.0, np.sqrt(uncertain / variance.mean(dtype=np.float64)))
     return shares
 
 
