@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.errors import InputError
+from ookg.errors import InputError, OokgError
+from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.kernels import cpu_prior
 from ookg.models import Geometry, RotatE, TransE, TransH
@@ -135,6 +136,34 @@ def test_what_is_less_far_off_weighs_more(geometry: Geometry) -> None:
     assert torch.isfinite(found.vectors(np.array([0]))).all()
     if not geometry.projects:
         assert weights[0] > 1.5 * max(weights[1:])
+
+
+@pytest.mark.parametrize("geometry", [TransE(5), RotatE(5)], ids=str)
+def test_the_index_of_the_triples_gives_the_same_bits(geometry: Geometry) -> None:
+    embedding, known = random_embedding(geometry), np.unique(random_triples(300), axis=0)
+    found = Residuals.of(embedding, GraphIndex.of(known, 40, 5))
+    expected = Residuals.of(embedding, np.random.default_rng(0).permutation(known))
+    for name in ("precision", "centre", "centre_precision", "variance"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))
+    assert (found.weight == expected.weight).all()
+
+
+def test_of_a_very_large_index_an_even_sample_of_its_rows_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = GraphIndex.of(np.unique(random_triples(500), axis=0), 40, 5)
+    monkeypatch.setattr(prior, "MOST_ROWS", 60)
+    rows = np.arange(120) * len(index.link) // 120
+    found, owner = Owned.of_index(index), np.repeat(np.arange(40), np.diff(index.offsets))[rows]
+    other, link = index.other[rows], index.link[rows]
+    expected = sorted(zip(2 * (link % 5) + link // 5, owner, other, strict=True))
+    assert list(zip(found.directed, found.owner, found.neighbor, strict=True)) == [e for e in expected if e[1] != e[2]]
+
+
+def test_an_index_with_impossible_rows_is_refused() -> None:
+    index = GraphIndex.of(np.unique(random_triples(50), axis=0), 40, 5)
+    for damage in ({"offsets": index.offsets // 2}, {"other": index.other + 40}, {"link": index.link - 1}):
+        damaged = replace(index, source="index.safetensors", **damage)
+        with pytest.raises(OokgError, match=r"index\.safetensors"):
+            Residuals.of(random_embedding(TransE(5)), damaged)
 
 
 def test_of_very_many_triples_an_even_sample_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,7 +204,7 @@ class Model:
         """
         if self._trained is not None:
             return self._trained.residuals
-        return Residuals.of(self.embedding, self.checkpoint.triples)
+        return Residuals.of(self.embedding, self.index)
 
     def without(self, triples: IntArray) -> Model:
         """The same vectors beside a graph that never had some of the training triples, (triples, 3) of its ids."""

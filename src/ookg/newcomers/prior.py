@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.graph.index import GraphIndex
 from ookg.kernels.threads import one_torch_thread
 from ookg.models.embedding import Embedding
 from ookg.newcomers.estimator import candidates, candidates_of
@@ -68,16 +69,23 @@ class Residuals:
     unit: float
 
     @classmethod
+    def of(cls, embedding: Embedding, triples: IntArray | GraphIndex) -> Residuals:
+        """Those of training triples, (triples, 3), or of their index, which is read only where it is needed.
+
+        The same bits from either, unless there are so many that a sample counts.
+        """
+        owned = Owned.of_index(triples) if isinstance(triples, GraphIndex) else Owned.of(triples)
+        return cls._counted(embedding, owned)
+
+    @classmethod
     @one_torch_thread()
-    def of(cls, embedding: Embedding, triples: IntArray) -> Residuals:
-        """Those of training triples, (triples, 3). Of very many triples an even sample counts."""
+    def _counted(cls, embedding: Embedding, owned: Owned) -> Residuals:
         entities, device = embedding.entities, embedding.device
         mean, variance = _moments(entities[:: -(-embedding.num_entities // MOST_ROWS)])
         typical = float(variance.mean())
         typical = typical if 0 < typical < float("inf") else 1.0
         least = LEAST_SHARE * typical
         variance = variance.clamp(min=least)
-        owned = Owned.of(_sample(triples))
         off, total, square = _sums(embedding, owned)
         count = np.bincount(owned.directed, minlength=2 * embedding.num_relations + 1)[:, None]
         number = torch.from_numpy(count).to(device)
@@ -160,8 +168,9 @@ def _compiled(embedding: Embedding) -> ModuleType | None:
 
 @dataclass(frozen=True, eq=False)
 class Owned:
-    """Triples as seen from each of their ends, by directed relation.
+    """Triples as seen from each of their ends: by directed relation, then by owner, then by the other end.
 
+    A triple of an entity with itself says nothing about where it is, and is not here.
     owner, neighbor, directed: (2·triples,)
     """
 
@@ -171,11 +180,23 @@ class Owned:
 
     @classmethod
     def of(cls, triples: IntArray) -> Owned:
-        """A triple of an entity with itself says nothing about where it is."""
-        head, relation, tail = triples[triples[:, 0] != triples[:, 2]].T
+        """Of triples, (triples, 3), or of an even sample of them."""
+        head, relation, tail = triples[_sample(len(triples), MOST_ROWS)].T
         directed = np.concatenate([2 * relation, 2 * relation + 1])
-        order = np.argsort(directed, kind="stable")
-        return cls(np.concatenate([head, tail])[order], np.concatenate([tail, head])[order], directed[order])
+        return cls._sorted(np.concatenate([head, tail]), np.concatenate([tail, head]), directed)
+
+    @classmethod
+    def of_index(cls, index: GraphIndex) -> Owned:
+        """Of triples by entity, or of an even sample of what each end sees."""
+        rows = _sample(len(index.link), 2 * MOST_ROWS)
+        side, relation = np.divmod(index.links(rows).astype(np.int64), max(1, index.num_relations))
+        return cls._sorted(index.owners(rows), index.others(rows).astype(np.int64), 2 * relation + side)
+
+    @classmethod
+    def _sorted(cls, owner: IntArray, neighbor: IntArray, directed: IntArray) -> Owned:
+        order = np.lexsort((neighbor, owner, directed))
+        order = order[(owner != neighbor)[order]]
+        return cls(owner[order], neighbor[order], directed[order])
 
 
 def _moments(table: Tensor) -> tuple[Tensor, Tensor]:
@@ -215,9 +236,6 @@ def reference_residual_sums(embedding: Embedding, owned: Owned) -> Tensor:
     return totals
 
 
-def _sample(rows: IntArray) -> IntArray:
-    """At most MOST_ROWS of the rows, evenly spread."""
-    if len(rows) <= MOST_ROWS:
-        return rows
-    sample: IntArray = rows[np.arange(MOST_ROWS) * len(rows) // MOST_ROWS]
-    return sample
+def _sample(size: int, most: int) -> IntArray:
+    """All places below `size`, or `most` of them, evenly spread."""
+    return np.arange(size) if size <= most else np.arange(most) * size // most
