@@ -27,6 +27,8 @@ from ookg.kernels.gpu_ranking import shared_rank_counts
 from ookg.kernels.gpu_step import KernelShape
 from ookg.models import RotatE, TransE
 from ookg.models.embedding import Embedding
+from ookg.newcomers.prior import Residuals
+from ookg.newcomers.support import find_support
 from ookg.scoring.ranking import AnswerIndex, filtered_rank_counts, reference_rank_counts
 from ookg.training.gpu_step import TritonStep
 from ookg.training.reference_step import ReferenceStep
@@ -83,6 +85,7 @@ def check(data: dict[str, Any]) -> None:
                 raise SystemExit(f"FAILED {settings}: gradients differ by {worst:.2e}")
             print(f"check {model} norm {norm} dim {dim}: gradients equal to {worst:.1e}", flush=True)
     check_ranks()
+    check_estimates()
     for model, norm in (("transe", 1), ("transe", 2), ("rotate", 1), ("rotate", 2)):
         junk = []
         first = trained(data, 300, model, norm).tables.tensors()
@@ -112,6 +115,31 @@ def check_ranks() -> None:
             raise SystemExit(f"FAILED: ranks differ for {geometry}")
         check_shared_ranks(embedding, points)
         print(f"check {geometry}: rank counts equal, {int(fast.equal.sum())} ties")
+
+
+def check_estimates() -> None:
+    """Residuals and estimates on the GPU as on the CPU; the residuals twice with the same bits."""
+    rng = np.random.default_rng(4)
+    for geometry in (TransE(50, 1), RotatE(50, 1)):
+        entities, relations = (
+            torch.from_numpy(rng.normal(size=(size, width)).astype(np.float32))
+            for size, width in ((3000, geometry.entity_width), (20, geometry.relation_width))
+        )
+        known = np.stack([rng.integers(0, 3000, 40_000), rng.integers(0, 20, 40_000), rng.integers(0, 3000, 40_000)], 1)
+        given = np.stack([3000 + np.arange(5000) % 700, rng.integers(0, 20, 5000), rng.integers(0, 3000, 5000)], 1)
+        here = Embedding(geometry, entities, relations)
+        there = here.to("cuda")
+        support = find_support(given, 3000, 700)[0]
+        rows, place = support.rows_of(np.arange(700))
+        mine, theirs, again = (Residuals.of(embedding, known) for embedding in (here, there, there))
+        for name in ("precision", "centre", "centre_precision", "variance"):
+            torch.testing.assert_close(getattr(theirs, name).cpu(), getattr(mine, name), rtol=1e-4, atol=1e-5)
+            if not torch.equal(getattr(theirs, name), getattr(again, name)):
+                raise SystemExit(f"FAILED: {name} of {geometry} differs between two runs")
+        one = mine.estimates(here, support, rows, place, 700, 0.1)
+        other = theirs.estimates(there, support, rows, place, 700, 0.1)
+        torch.testing.assert_close(other.vectors.cpu(), one.vectors, rtol=1e-3, atol=1e-4)
+        print(f"check {geometry}: estimates equal to {float((other.vectors.cpu() - one.vectors).abs().max()):.1e}")
 
 
 def check_shared_ranks(embedding: Embedding, points: torch.Tensor) -> None:

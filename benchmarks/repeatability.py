@@ -29,11 +29,11 @@ import torch
 
 import ookg
 from ookg.graph.statistics import GraphStatistics
-from ookg.kernels import cpu_newcomers, cpu_ranking, cpu_refinement, cpu_step, threads
+from ookg.kernels import cpu_newcomers, cpu_prior, cpu_ranking, cpu_refinement, cpu_step, threads
 from ookg.models import Geometry, RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
-from ookg.newcomers.reducer import Correlation, Uniform
+from ookg.newcomers.reducer import Correlation, Precision, Uniform
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.ranking import AnswerIndex, filtered_rank_counts
 from ookg.simulation.audit import AuditSettings, audit
@@ -123,7 +123,7 @@ def moved(values: tuple[Any, ...], random: np.random.Generator) -> tuple[tuple[A
 @contextmanager
 def arrays_moved(random: np.random.Generator) -> Iterator[None]:
     """Every compiled kernel works on arrays in other places than its caller's."""
-    modules = cpu_newcomers, cpu_ranking, cpu_refinement, cpu_step
+    modules = cpu_newcomers, cpu_prior, cpu_ranking, cpu_refinement, cpu_step
     run_tasks, update_vectors = threads.run_tasks, cpu_refinement.update_vectors
 
     def with_moved(function: Callable[..., None], fixed: int, *arguments: Any) -> None:
@@ -254,13 +254,23 @@ def newcomers(geometry: Geometry, fit: RefineSettings | None) -> list[Any]:
     if fit is not None:
         found = found.refined_by(fit)
     asked = find_newcomers(embedding(geometry), statistics(), triples(), given(), Correlation(4.0))
+    weighed = find_newcomers(embedding(geometry), statistics(), triples(), given(), Precision(0.1))
     everyone = np.arange(6)
     return [
         found.vectors(everyone),
+        weighed.vectors(everyone),
+        estimates(geometry),
         asked.vectors(np.repeat(everyone, RELATIONS), np.tile(np.arange(RELATIONS), 6)),
         found.embedding.relations,
         found.scores(given()),
     ]
+
+
+def estimates(geometry: Geometry) -> torch.Tensor:
+    """Of newcomers that nothing ties together."""
+    alone = given()[(given()[:, [0, 2]] >= ENTITIES).sum(axis=1) == 1]
+    found = find_newcomers(embedding(geometry), statistics(), triples(), alone, Precision(0.1))
+    return found.vectors(np.arange(found.support.num_newcomers))
 
 
 def ranked(geometry: Geometry) -> list[Any]:

@@ -101,11 +101,14 @@ def test_embed_with_each_weighting(run: Run, folder: Path) -> None:
         ["--weights", "degree", "--smoothing", "0.5"],
         ["--weights", "correlation", "--power", "2", "--query-relation", "r1"],
         ["--weights", "uniform", "--max-neighbors", "1"],
+        ["--weights", "precision"],
+        ["--prior", "0.5"],
     ):
         run("embed", "model", "new.tsv", "--out", "new.parquet", *options)
         vectors.append(table(folder / "new.parquet")["x"])
     assert not np.allclose(vectors[0], vectors[1])
     assert not np.allclose(vectors[1], vectors[2])
+    assert not np.allclose(vectors[3], vectors[4])
 
 
 def test_predict_json_and_text(run: Run) -> None:
@@ -230,6 +233,12 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
             "--power goes with",
         ),
         (["embed", "model", "new.tsv", "--out", "n.parquet", "--smoothing", "2", "--power", "1"], "give one of them"),
+        (["embed", "model", "new.tsv", "--out", "n.parquet", "--prior", "1", "--power", "1"], "give one of them"),
+        (["embed", "model", "new.tsv", "--out", "n.parquet", "--prior", "-1"], "prior -1.0; it must be"),
+        (
+            ["predict", "model", "--relation", "r0", "--head", "e1", "--prior", "1", "--weights", "degree"],
+            "--prior goes with --weights precision, not degree",
+        ),
         (["embed", "model", "new.tsv", "--out", "new.tsv/n.parquet"], "is a file, not a folder"),
         (["predict", "model", "--relation", "r0"], "give either a head or a tail"),
         (["predict", "model", "--relation", "r0", "--head", "nobody"], "unknown entity 'nobody'"),

@@ -78,7 +78,8 @@ def test_from_their_model_to_a_new_entity(run: Run, folder: Path) -> None:
 def test_without_triples_uniform_weights_work(run: Run, folder: Path) -> None:
     assert "no training triples: uniform weights work" in run(*IMPORT)
     run("embed", "model", "new.tsv", "--out", "new.parquet")
-    assert "training triples" in run("embed", "model", "new.tsv", "--out", "n", "--weights", "degree", code=2)
+    for weights in ("degree", "precision"):
+        assert "training triples" in run("embed", "model", "new.tsv", "--out", "n", "--weights", weights, code=2)
 
 
 def test_triples_that_the_model_does_not_fit_are_told(run: Run, folder: Path) -> None:

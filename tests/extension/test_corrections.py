@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -54,10 +52,10 @@ def same(one: list[object], other: list[object]) -> None:
 
 def never_had(model: ookg.Model, rows: list[Row]) -> ookg.Model:
     """The same vectors beside the other triples alone, counted anew."""
-    checkpoint, gone = model.checkpoint, set(rows)
+    gone = set(rows)
     triples = [row for row in labelled(model) if row not in gone]
     ids = np.array([[model.entities.find(h), model.relations.find(r), model.entities.find(t)] for h, r, t in triples])
-    return ookg.Model(replace(checkpoint, graph=KnownGraph(ids, len(model.entities), len(model.relations))))
+    return model.beside(KnownGraph(ids, len(model.entities), len(model.relations)))
 
 
 def labelled(model: ookg.Model) -> list[Row]:

@@ -45,6 +45,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet", "--refine", "--refine-steps", "3"),
     ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0"),
     ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0", "--refine", "--refine-steps", "3"),
+    ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0", "--prior", "0.1"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv", "--judge"),
     ("evaluate", MODEL, "--dataset", "@dataset/data"),

@@ -44,8 +44,8 @@ from ookg.models.determinacy import determinacy
 from ookg.models.embedding import Embedding
 from ookg.models.geometry import Kernel, Move, kernel_of
 from ookg.newcomers.embedder import Newcomers, find_newcomers
-from ookg.newcomers.estimator import candidates
-from ookg.newcomers.reducer import Uniform
+from ookg.newcomers.estimator import candidates, candidates_of
+from ookg.newcomers.reducer import Precision, Uniform
 from ookg.newcomers.refinement import Problem, ReferenceRefinement, RefineSettings, fastest_refinement, refine
 from ookg.newcomers.relations import RelationPairs, relation_vectors
 from ookg.newcomers.system import FixedPoints, System
@@ -302,6 +302,48 @@ def test_a_training_step(name: str) -> None:
         close(step(number), loss.detach())
         close(found.entities_mean, expected.entities_mean)
         close(found.relations_mean, expected.relations_mean)
+
+
+@every_model
+def test_vectors_weighed_by_how_far_candidates_are_off(geometry: Geometry) -> None:
+    model = model_of(geometry)
+    if is_refused(geometry):
+        with pytest.raises(InputError, match="a triple does not determine the vector of a new entity"):
+            model.given(ALONE, Precision(0.2))
+        return
+    embedding, strength = model.embedding, 0.2
+    found = model.given(ALONE, Precision(strength)).newcomers
+    vectors, shares = found.vectors(np.arange(2)), found.row_weights(np.arange(2))
+    ids = model.checkpoint.triples
+    ids = ids[ids[:, 0] != ids[:, 2]]
+    table, ends = embedding.entities.double(), torch.from_numpy(ids)
+    mean, variance = table.mean(dim=0), table.var(dim=0, correction=0)
+
+    def typical(relation: int, is_head: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """s², m and t² from what `candidates` says of each training triple."""
+        rows = ends[ends[:, 1] == relation]
+        owner, other = (rows[:, 0], rows[:, 2]) if is_head else (rows[:, 2], rows[:, 0])
+        links = other.numpy(), rows[:, 1].numpy(), np.full(len(rows), is_head)
+        off, size = table[owner] - candidates_of(embedding, links).double(), len(rows) + 10
+        centre = (table[owner].sum(dim=0) + 10 * mean) / size
+        around = (table[owner] - centre).square().sum(dim=0)
+        return (off.square().sum(dim=0) + 10 * variance) / size, centre, (around + 10 * variance) / size
+
+    support = found.support
+    for newcomer, vector in enumerate(vectors):
+        rows, _ = support.rows_of(np.array([newcomer]))
+        parts = [typical(int(support.relation[row]), bool(support.is_head[row])) for row in rows]
+        if isinstance(geometry, Projected):  # one weight for a candidate, by relation
+            both = [[typical(int(support.relation[row]), side)[0] for side in (True, False)] for row in rows]
+            weights = torch.stack([(1 / torch.stack(sides)).mean() for sides in both])
+            close(shares[rows], weights / weights.sum())
+            continue
+        fitting = candidates(embedding, support, rows).double()
+        certain, total = torch.zeros_like(mean), torch.zeros_like(mean)
+        for candidate, (residual, centre, extent) in zip(fitting, parts, strict=True):
+            certain += 1 / residual + strength / extent
+            total += candidate / residual + strength * centre / extent
+        close(vector, geometry.constrained((total / certain)[None])[0])
 
 
 @every_model

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.errors import InputError
+from ookg.errors import InputError, OokgError
+from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
+from ookg.kernels import cpu_prior
 from ookg.models import Geometry, RotatE, TransE, TransH
 from ookg.models.embedding import Embedding
 from ookg.newcomers import prior
 from ookg.newcomers.embedder import Newcomers, find_newcomers
-from ookg.newcomers.prior import Residuals
+from ookg.newcomers.prior import Owned, Residuals, reference_residual_sums
 from ookg.newcomers.reducer import Precision, Uniform, Weights
+from ookg.newcomers.support import find_support
 from ookg.types import IntArray
 
 # Three entities, m₀ = (2, 2), v₀ = (8/3, 8/3); relation 0 has two triples, relation 1 one, relation 2 none.
@@ -54,12 +57,13 @@ def random_triples(size: int, entities: int = 40, relations: int = 5, seed: int 
 
 def test_residuals_by_hand() -> None:
     found = Residuals.of(EMBEDDING, KNOWN)
-    assert (1 / found.precision[0]).tolist() == pytest.approx(S0)
-    assert (1 / found.precision[1]).tolist() == pytest.approx(S0)  # seen from the tail, TransE is as far off
-    assert (1 / found.precision[2]).tolist() == pytest.approx(S1)
+    assert (V0 / found.precision[0]).tolist() == pytest.approx(S0)
+    assert (V0 / found.precision[1]).tolist() == pytest.approx(S0)  # seen from the tail, TransE is as far off
+    assert (V0 / found.precision[2]).tolist() == pytest.approx(S1)
     assert found.centre[0].tolist() == pytest.approx(M0)
-    assert (1 / found.centre_precision[0]).tolist() == pytest.approx(T0)
-    assert found.variance.tolist() == pytest.approx([V0, V0])
+    assert (V0 / found.centre_precision[0]).tolist() == pytest.approx(T0)
+    assert found.variance.tolist() == pytest.approx([1.0, 1.0])
+    assert found.weights(np.array([0, 1])) == pytest.approx([V0 * (1 / S0[0] + 1 / S0[1]) / 2, V0 / S1[0]])
 
 
 def test_a_relation_that_no_triple_has_is_as_all_entities_are() -> None:
@@ -67,11 +71,11 @@ def test_a_relation_that_no_triple_has_is_as_all_entities_are() -> None:
     rows = found.rows(np.array([2, 2, 3, 99]), np.array([True, False, True, False]))
     assert rows.tolist() == [4, 5, 6, 6]
     for row in rows.tolist():
-        assert (1 / found.precision[row]).tolist() == pytest.approx([V0, V0])
-        assert (1 / found.centre_precision[row]).tolist() == pytest.approx([V0, V0])
+        assert found.precision[row].tolist() == pytest.approx([1.0, 1.0])
+        assert found.centre_precision[row].tolist() == pytest.approx([1.0, 1.0])
         assert found.centre[row].tolist() == pytest.approx([2.0, 2.0])
     nothing = Residuals.of(EMBEDDING, np.empty((0, 3), dtype=np.int64))
-    assert (1 / nothing.precision).flatten().tolist() == pytest.approx([V0] * 14)
+    assert nothing.precision.flatten().tolist() == pytest.approx([1.0] * 14)
 
 
 def test_the_estimate_by_hand() -> None:
@@ -97,11 +101,9 @@ def test_its_precision_is_the_sum_of_those_of_its_triples() -> None:
     residuals, found = Residuals.of(EMBEDDING, KNOWN), newcomers([[3, 0, 1], [2, 1, 3], [0, 0, 3]], Precision())
     rows, place = found.support.rows_of(np.array([0]))
     one = residuals.estimates(EMBEDDING, found.support, rows, place, 1, 0.5)
-    expected = [2 / s + 1 / z for s, z in zip(S0, S1, strict=True)]
-    tail, back = (1 / residuals.centre_precision[number] for number in (1, 3))
-    expected = [
-        e + 0.5 * (1 / t + 1 / a + 1 / b) for e, t, a, b in zip(expected, T0, tail.tolist(), back.tolist(), strict=True)
-    ]
+    expected = [2 * V0 / s + V0 / z for s, z in zip(S0, S1, strict=True)]
+    tail, back = (residuals.centre_precision[number].tolist() for number in (1, 3))
+    expected = [e + 0.5 * (V0 / t + a + b) for e, t, a, b in zip(expected, T0, tail, back, strict=True)]
     assert one.precision[0].tolist() == pytest.approx(expected)
 
 
@@ -136,24 +138,81 @@ def test_what_is_less_far_off_weighs_more(geometry: Geometry) -> None:
         assert weights[0] > 1.5 * max(weights[1:])
 
 
+@pytest.mark.parametrize("geometry", [TransE(5), RotatE(5)], ids=str)
+def test_the_index_of_the_triples_gives_the_same_bits(geometry: Geometry) -> None:
+    embedding, known = random_embedding(geometry), np.unique(random_triples(300), axis=0)
+    found = Residuals.of(embedding, GraphIndex.of(known, 40, 5))
+    expected = Residuals.of(embedding, np.random.default_rng(0).permutation(known))
+    for name in ("precision", "centre", "centre_precision", "variance"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))
+    assert (found.weight == expected.weight).all()
+
+
+def test_of_a_very_large_index_an_even_sample_of_its_rows_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = GraphIndex.of(np.unique(random_triples(500), axis=0), 40, 5)
+    monkeypatch.setattr(prior, "MOST_ROWS", 60)
+    rows = np.arange(120) * len(index.link) // 120
+    found, owner = Owned.of_index(index), np.repeat(np.arange(40), np.diff(index.offsets))[rows]
+    other, link = index.other[rows], index.link[rows]
+    expected = sorted(zip(2 * (link % 5) + link // 5, owner, other, strict=True))
+    assert list(zip(found.directed, found.owner, found.neighbor, strict=True)) == [e for e in expected if e[1] != e[2]]
+
+
+def test_an_index_with_impossible_rows_is_refused() -> None:
+    index = GraphIndex.of(np.unique(random_triples(50), axis=0), 40, 5)
+    for damage in ({"offsets": index.offsets // 2}, {"other": index.other + 40}, {"link": index.link - 1}):
+        damaged = replace(index, source="index.safetensors", **damage)
+        with pytest.raises(OokgError, match=r"index\.safetensors"):
+            Residuals.of(random_embedding(TransE(5)), damaged)
+
+
 def test_of_very_many_triples_an_even_sample_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     embedding, known = random_embedding(TransE(4)), random_triples(1000)
     monkeypatch.setattr(prior, "MOST_ROWS", 100)
-    expected_rows = known[known[:, 0] != known[:, 2]]
-    expected = expected_rows[np.arange(100) * len(expected_rows) // 100]
+    expected = known[np.arange(100) * 1000 // 100]
     assert torch.equal(Residuals.of(embedding, known).precision, Residuals.of(embedding, expected).precision)
 
 
 @pytest.mark.parametrize("geometry", [TransE(4), RotatE(4)], ids=str)
-def test_chunks_change_nothing_that_matters(geometry: Geometry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_the_reference_change_nothing_that_matters(
+    geometry: Geometry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     embedding, known, given = random_embedding(geometry), random_triples(300), random_triples(80, seed=1)
     given[:, 0] = 40 + np.arange(80) % 3
     whole = find_newcomers(embedding, GraphStatistics.count(known, 40, 5), known, given, Precision(prior=0.3))
     expected = whole.vectors(np.arange(3))
+    monkeypatch.setattr(prior, "_compiled", lambda embedding: None)
     monkeypatch.setattr(prior, "CHUNK_NUMBERS", 7 * geometry.entity_width)
     monkeypatch.setattr(prior, "RESIDUAL_NUMBERS", 7 * geometry.entity_width)
     parts = find_newcomers(embedding, whole.graph, known, given, Precision(prior=0.3))
     torch.testing.assert_close(parts.vectors(np.arange(3)), expected)
+
+
+@pytest.mark.parametrize("geometry", [TransE(7), TransE(33, 2), RotatE(9)], ids=str)
+def test_compiled_loops_are_as_the_reference(geometry: Geometry) -> None:
+    embedding, known, given = random_embedding(geometry), random_triples(300), random_triples(900, seed=1)
+    given[:, 0] = 40 + np.arange(900) % 300
+    owned = Owned.of(known)
+    tables = embedding.entities.numpy(), embedding.relations.numpy()
+    sums = cpu_prior.residual_sums(geometry, tables, owned.owner, owned.neighbor, owned.directed, 11)
+    torch.testing.assert_close(torch.from_numpy(sums), reference_residual_sums(embedding, owned), rtol=1e-5, atol=1e-4)
+    residuals, support = Residuals.of(embedding, known), find_support(given, 40, 300)[0]
+    rows, place = support.rows_of(np.array([5, 299, 0, 7]))
+    for strength in (0.0, 0.4):
+        found = residuals.estimates(embedding, support, rows, place, 4, strength)
+        expected = residuals.reference_sums(embedding, support, rows, place, 4, strength)
+        torch.testing.assert_close(found.precision, expected[1])
+        torch.testing.assert_close(found.vectors, expected[0] / expected[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("geometry", [TransE(8), RotatE(8)], ids=str)
+def test_a_vector_has_the_same_bits_alone_and_among_others(geometry: Geometry) -> None:
+    embedding, known, given = random_embedding(geometry), random_triples(300), random_triples(2000, seed=1)
+    given[:, 0] = 40 + np.arange(2000) % 700
+    found = find_newcomers(embedding, GraphStatistics.count(known, 40, 5), known, given, Precision(prior=0.2))
+    everyone = found.vectors(np.arange(700))
+    for newcomer in (0, 3, 255, 256, 699):
+        assert torch.equal(found.vectors(np.array([newcomer]))[0], everyone[newcomer])
 
 
 def test_coordinates_that_never_vary_do_no_harm() -> None:
@@ -162,6 +221,14 @@ def test_coordinates_that_never_vary_do_no_harm() -> None:
     for entities in (table, torch.full_like(table, 5.0)):
         found = newcomers([[3, 0, 1], [2, 1, 3]], Precision(prior=0.1), Embedding(TransE(2), entities, RELATIONS))
         assert torch.isfinite(found.vectors(np.array([0]))).all()
+
+
+@pytest.mark.parametrize("scale", [1e-15, 1e15])
+def test_the_scale_of_the_vectors_does_not_matter(scale: float) -> None:
+    given, weights = [[3, 0, 1], [2, 1, 3]], Precision(prior=0.1)
+    found = newcomers(given, weights, Embedding(TransE(2), TABLE * scale, RELATIONS * scale)).vectors(np.array([0]))
+    expected = newcomers(given, weights).vectors(np.array([0]))
+    torch.testing.assert_close(found / scale, expected)
 
 
 def test_newcomers_without_a_known_neighbour_get_no_vector_of_the_prior() -> None:
@@ -187,8 +254,8 @@ def test_newcomers_tied_together_are_weighed_by_their_relations() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    for wrong in (-0.1, float("nan"), float("inf")):
-        with pytest.raises(InputError, match=r"prior .*; it must be a number from 0 up"):
+    for wrong in (-0.1, float("nan"), float("inf"), 1e308):
+        with pytest.raises(InputError, match=r"prior .*; it must be a number from 0 to 1,000,000"):
             Precision(prior=wrong)
     with pytest.raises(InputError, match="precision weights need statistics of the training triples"):
         find_newcomers(EMBEDDING, None, np.empty((0, 3), dtype=np.int64), np.array([[3, 0, 1]]), Precision())

@@ -292,7 +292,7 @@ def test_a_choice_is_not_stored_with_a_model_that_took_the_place(trained: Model,
 
 def test_a_stored_calibration_says_what_to_expect_of_a_newcomer(trained: Model, tuned: Tuning) -> None:
     given = trained.given([("new", "right", "5,5"), ("new", "up", "4,6"), ("one", "up", "4,6")], Correlation())
-    found = trust_of(given.newcomers, tuned.choice.calibration["refined"])
+    found = trust_of(given.newcomers, tuned.choice.calibration["refined"], residuals=trained.residuals)
     assert [trust.triples for trust in found] == [2, 1]
     assert found[0].spread is not None
     assert found[1].spread is None

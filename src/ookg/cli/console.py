@@ -336,6 +336,8 @@ def trust_in_words(trust: Trust) -> str:
     parts = [counted(trust.triples, "usable triple")]
     if trust.spread is not None:
         parts.append(f"their candidates {trust.spread:.2f} apart (known entities: 1)")
+    if trust.uncertainty is not None:
+        parts.append(f"uncertainty {trust.uncertainty:.2f} (without a triple: 1)")
     if trust.expected_hits_at_10 is not None:
         parts.append(f"right answers among the first ten: {trust.expected_hits_at_10:.0%} expected")
     else:

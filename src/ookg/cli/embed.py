@@ -37,9 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="triples that tie new entities to known ones (those that were added)",
     )
     parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write: entity, vector")
-    parser.add_argument(
-        "--trust", action="store_true", help="add columns: triples, spread, expected_hits_at_10, expected_mrr"
-    )
+    columns = "triples, spread, uncertainty, expected_hits_at_10, expected_mrr"
+    parser.add_argument("--trust", action="store_true", help=f"add columns: {columns}")
     parser.add_argument("--query-relation", metavar="R", help="the relation that correlation weights look at")
     add_weight_options(parser, "correlation with --query-relation, else degree")
     add_refine_options(parser, combines=False)

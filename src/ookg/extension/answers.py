@@ -34,7 +34,7 @@ class NewVectors:
 
     @cached_property
     def trust(self) -> TrustTable:
-        """How far to trust each vector: triples, spread of the candidates, what to expect of it."""
+        """How far to trust each vector: triples, spread of the candidates, uncertainty, what to expect of it."""
         return self.find_trust()
 
     def select(self, chosen: BoolArray) -> NewVectors:

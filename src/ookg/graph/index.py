@@ -69,6 +69,11 @@ class GraphIndex:
         rows = np.arange(len(place)) - (np.cumsum(counts) - counts)[place] + start[place]
         return rows, place
 
+    def owners(self, rows: IntArray) -> IntArray:
+        """The entities that some rows belong to."""
+        owners: IntArray = np.searchsorted(self.offsets, rows, side="right") - 1
+        return self._checked("entities", owners, self.num_entities)
+
     def links(self, rows: slice | IntArray) -> Numbers:
         """The links of some rows."""
         return self._checked("links", self.link[rows], 2 * self.num_relations)

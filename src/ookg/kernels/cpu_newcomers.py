@@ -31,13 +31,9 @@ def weighted_candidates(
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,) as they are, not normalised here
     """
     entities, relations = tables
-    match kernel_of(geometry).move:
-        case Move.TRANSLATION:
-            turns = np.ascontiguousarray(relations)[None]
-        case Move.ROTATION:
-            turns = np.stack([np.cos(relations), np.sin(relations)])
+    turns = turns_of(geometry, relations)
     sums = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
-    offsets = _starts(place, num_groups)
+    offsets = group_starts(place, num_groups)
     run_tasks(
         _sum_groups,
         -(-num_groups // GROUPS),
@@ -53,8 +49,17 @@ def weighted_candidates(
     return sums
 
 
+def turns_of(geometry: Geometry, relations: Array) -> Array:
+    """What moves entities: translations, (1, relations, dim); or cosines and sines of turns, (2, relations, dim)."""
+    match kernel_of(geometry).move:
+        case Move.TRANSLATION:
+            return np.ascontiguousarray(relations)[None]
+        case Move.ROTATION:
+            return np.stack([np.cos(relations), np.sin(relations)])
+
+
 @compiled()
-def _starts(place: Array, num_groups: int) -> Array:
+def group_starts(place: Array, num_groups: int) -> Array:
     """(num_groups + 1,) where each group starts in ascending group numbers."""
     starts = np.empty(num_groups + 1, dtype=np.int64)
     number = 0

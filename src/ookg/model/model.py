@@ -225,7 +225,7 @@ class Model:
         """
         if self._trained is not None:
             return self._trained.residuals
-        return Residuals.of(self.embedding, self.checkpoint.triples)
+        return Residuals.of(self.embedding, self.index)
 
     def without(self, triples: IntArray) -> Model:
         """The same vectors beside a graph that never had some of the training triples, (triples, 3) of its ids."""
@@ -318,7 +318,8 @@ class Model:
         self, newcomers: Newcomers, which: IntArray, *, refine: bool, combine: bool = False, chosen: bool = False
     ) -> TrustTable:
         """How far to trust the vectors of some newcomers, counted from 0. chosen: used as `ways` has it"""
-        return trust_table(newcomers, self.defaults.calibration(refine=refine, combine=combine, chosen=chosen), which)
+        calibration = self.defaults.calibration(refine=refine, combine=combine, chosen=chosen)
+        return trust_table(newcomers, calibration, which, self.residuals)
 
     def embed(
         self,

@@ -17,14 +17,16 @@ and 1/P is how uncertain that is. Each triple is a summand of its own: one that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.graph.index import GraphIndex
 from ookg.kernels.threads import one_torch_thread
 from ookg.models.embedding import Embedding
-from ookg.newcomers.estimator import Links, candidates, candidates_of
+from ookg.newcomers.estimator import candidates, candidates_of
 from ookg.newcomers.support import Support
 from ookg.types import BoolArray, FloatArray, IntArray
 
@@ -50,9 +52,13 @@ class Estimates:
 class Residuals:
     """How far candidates are off, and where their owners lie, by directed relation.
 
+    Variances are in a unit, the mean v₀ over the coordinates, so that the scale of the vectors does not matter.
+
     precision: (2·relations + 1, entity_width) 1/s²; the last row is for relations that no training triple has
     centre, centre_precision: the same shape; m and 1/t²
     variance: (entity_width,) v₀
+    weight: (relations + 1,) one number for each relation: the mean of 1/s²
+    unit: the mean v₀
     """
 
     precision: Tensor
@@ -60,44 +66,50 @@ class Residuals:
     centre_precision: Tensor
     variance: Tensor
     weight: FloatArray
+    unit: float
+
+    @classmethod
+    def of(cls, embedding: Embedding, triples: IntArray | GraphIndex) -> Residuals:
+        """Those of training triples, (triples, 3), or of their index, which is read only where it is needed.
+
+        The same bits from either, unless there are so many that a sample counts.
+        """
+        owned = Owned.of_index(triples) if isinstance(triples, GraphIndex) else Owned.of(triples)
+        return cls._counted(embedding, owned)
 
     @classmethod
     @one_torch_thread()
-    def of(cls, embedding: Embedding, triples: IntArray) -> Residuals:
-        """Those of training triples, (triples, 3). Of very many triples an even sample counts."""
+    def _counted(cls, embedding: Embedding, owned: Owned) -> Residuals:
         entities, device = embedding.entities, embedding.device
-        looked_at = _sample(np.arange(embedding.num_entities))
-        variance, mean = torch.var_mean(entities[torch.from_numpy(looked_at).to(device)].double(), dim=0, correction=0)
-        typical = float(variance.mean()) if len(looked_at) else 0.0
-        typical = typical if typical > 0 else 1.0
-        variance, mean = variance.nan_to_num(typical).clamp(min=LEAST_SHARE * typical), mean.nan_to_num(0.0)
-
-        sums = _sums(embedding, _sample(triples[triples[:, 0] != triples[:, 2]]))
-        count = sums.count[:, None]
-        size = count + STRENGTH
-        residual = (sums.residual + STRENGTH * variance) / size
-        centre = (sums.owner + STRENGTH * mean) / size
-        around = (sums.square - 2 * centre * sums.owner + count * centre.square()).clamp(min=0)
+        mean, variance = _moments(entities[:: -(-embedding.num_entities // MOST_ROWS)])
+        typical = float(variance.mean())
+        typical = typical if 0 < typical < float("inf") else 1.0
+        least = LEAST_SHARE * typical
+        variance = variance.clamp(min=least)
+        off, total, square = _sums(embedding, owned)
+        count = np.bincount(owned.directed, minlength=2 * embedding.num_relations + 1)[:, None]
+        number = torch.from_numpy(count).to(device)
+        size = number + STRENGTH
+        residual = (off + STRENGTH * variance) / size
+        centre = (total + STRENGTH * mean) / size
+        around = (square - 2 * centre * total + number * centre.square()).clamp(min=0)
         extent = (around + STRENGTH * variance) / size
+        precision = typical / residual.clamp(min=least)
         # A scalar for both directions: they differ little, and newcomers tied together need the same seen from either.
-        precision = 1 / residual.clamp(min=LEAST_SHARE * typical)
         sides = precision.mean(dim=1)
-        weight = torch.cat([sides[:-1].view(-1, 2).mean(dim=1), sides[-1:]]) * typical
-        return cls(
-            precision.to(entities.dtype),
-            centre.to(entities.dtype),
-            (1 / extent.clamp(min=LEAST_SHARE * typical)).to(entities.dtype),
-            variance.to(entities.dtype),
-            weight.cpu().numpy(),
-        )
+        weight = torch.cat([sides[:-1].view(-1, 2).mean(dim=1), sides[-1:]])
+        kind = entities.dtype
+        held = typical / extent.clamp(min=least)
+        tables = precision.to(kind), centre.to(kind), held.to(kind), (variance / typical).to(kind)
+        return cls(*tables, weight.cpu().numpy(), typical)
 
-    def rows(self, relation: IntArray, is_head: BoolArray) -> Tensor:
+    def rows(self, relation: IntArray, is_head: BoolArray) -> IntArray:
         """The rows of directed relations in the tables; relations from the trained ones on are new."""
-        directed = np.minimum(2 * relation + ~is_head, len(self.precision) - 1)
-        return torch.from_numpy(directed).to(self.precision.device)
+        directed: IntArray = np.minimum(2 * relation + ~is_head, len(self.precision) - 1)
+        return directed
 
     def weights(self, relation: IntArray) -> FloatArray:
-        """One number for each relation: the mean of 1/s², in units of the mean v₀."""
+        """The weights of some relations, trained or new."""
         weights: FloatArray = self.weight[np.minimum(relation, len(self.weight) - 1)]
         return weights
 
@@ -108,62 +120,122 @@ class Residuals:
 
         rows: rows of the support; place: (rows,) their groups, ascending; prior: λ
         """
+        compiled = _compiled(embedding)
+        if compiled is None:
+            sums = self.reference_sums(embedding, support, rows, place, size, prior)
+            sums[0] /= sums[1]
+        else:
+            tables = embedding.entities.numpy(), embedding.relations.numpy()
+            picked = rows, self.rows(support.relation[rows], support.is_head[rows]), place
+            typical = self.precision.numpy(), self.centre.numpy(), self.centre_precision.numpy()
+            sums = torch.from_numpy(
+                compiled.estimates(embedding.geometry, tables, support.links, picked, typical, prior, size)
+            )
+        return Estimates(sums[0], sums[1])
+
+    def reference_sums(
+        self, embedding: Embedding, support: Support, rows: IntArray, place: IntArray, size: int, prior: float
+    ) -> Tensor:
+        """e·P and P of each group, (2, size, entity_width), in plain PyTorch."""
         table, device = embedding.entities, embedding.device
-        total = torch.zeros(size, table.shape[1], dtype=table.dtype, device=device)
-        sums, step = torch.zeros_like(total), max(1, CHUNK_NUMBERS // table.shape[1])
+        sums = torch.zeros(2, size, table.shape[1], dtype=table.dtype, device=device)
+        step = max(1, CHUNK_NUMBERS // table.shape[1])
         for start in range(0, len(rows), step):
             chunk = rows[start : start + step]
             group = torch.from_numpy(place[start : start + step]).to(device)
-            directed = self.rows(support.relation[chunk], support.is_head[chunk])
+            directed = torch.from_numpy(self.rows(support.relation[chunk], support.is_head[chunk])).to(device)
             precision = self.precision[directed]
-            total.index_add_(0, group, precision)
-            sums.index_add_(0, group, candidates(embedding, support, chunk) * precision)
+            sums[0].index_add_(0, group, candidates(embedding, support, chunk) * precision)
+            sums[1].index_add_(0, group, precision)
             if prior > 0:
                 held = prior * self.centre_precision[directed]
-                total.index_add_(0, group, held)
-                sums.index_add_(0, group, self.centre[directed] * held)
-        return Estimates(sums / total, total)
+                sums[0].index_add_(0, group, self.centre[directed] * held)
+                sums[1].index_add_(0, group, held)
+        return sums
+
+
+def _compiled(embedding: Embedding) -> ModuleType | None:
+    """The compiled loops that can take the place of plain PyTorch, if there are any."""
+    table = embedding.entities
+    if table.is_cuda or table.dtype != torch.float32 or embedding.geometry.kernel is None:
+        return None
+    try:
+        from ookg.kernels import cpu_prior
+    except ImportError:
+        return None
+    return cpu_prior
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
-    """Over the triples of each directed relation, in double precision, and a last row of zeros.
+class Owned:
+    """Triples as seen from each of their ends: by directed relation, then by owner, then by the other end.
 
-    count: (rows,); residual: Σ (v - c)²; owner: Σ v; square: Σ v²; (rows, entity_width) each
+    A triple of an entity with itself says nothing about where it is, and is not here.
+    owner, neighbor, directed: (2·triples,)
     """
 
-    count: Tensor
-    residual: Tensor
-    owner: Tensor
-    square: Tensor
+    owner: IntArray
+    neighbor: IntArray
+    directed: IntArray
+
+    @classmethod
+    def of(cls, triples: IntArray) -> Owned:
+        """Of triples, (triples, 3), or of an even sample of them."""
+        head, relation, tail = triples[_sample(len(triples), MOST_ROWS)].T
+        directed = np.concatenate([2 * relation, 2 * relation + 1])
+        return cls._sorted(np.concatenate([head, tail]), np.concatenate([tail, head]), directed)
+
+    @classmethod
+    def of_index(cls, index: GraphIndex) -> Owned:
+        """Of triples by entity, or of an even sample of what each end sees."""
+        rows = _sample(len(index.link), 2 * MOST_ROWS)
+        side, relation = np.divmod(index.links(rows).astype(np.int64), max(1, index.num_relations))
+        return cls._sorted(index.owners(rows), index.others(rows).astype(np.int64), 2 * relation + side)
+
+    @classmethod
+    def _sorted(cls, owner: IntArray, neighbor: IntArray, directed: IntArray) -> Owned:
+        order = np.lexsort((neighbor, owner, directed))
+        order = order[(owner != neighbor)[order]]
+        return cls(owner[order], neighbor[order], directed[order])
 
 
-def _sums(embedding: Embedding, triples: IntArray) -> _Sums:
+def _moments(table: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and variance of each column, in double precision; in chunks, as the table may be large."""
+    parts = torch.split(table, max(1, RESIDUAL_NUMBERS // table.shape[1]))
+    mean = sum((part.double().sum(dim=0) for part in parts), torch.zeros(table.shape[1], device=table.device).double())
+    mean /= len(table)
+    square = sum(((part.double() - mean).square().sum(dim=0) for part in parts), torch.zeros_like(mean))
+    return mean, square / len(table)
+
+
+def _sums(embedding: Embedding, owned: Owned) -> Tensor:
+    """Σ (v - c)², Σ v and Σ v² of each directed relation and a last one, (3, 2·relations + 1, entity_width), double."""
+    compiled = _compiled(embedding)
+    if compiled is None:
+        return reference_residual_sums(embedding, owned)
+    tables, size = (embedding.entities.numpy(), embedding.relations.numpy()), 2 * embedding.num_relations + 1
+    return torch.from_numpy(
+        compiled.residual_sums(embedding.geometry, tables, owned.owner, owned.neighbor, owned.directed, size)
+    )
+
+
+def reference_residual_sums(embedding: Embedding, owned: Owned) -> Tensor:
+    """The same in plain PyTorch."""
     device, width = embedding.device, embedding.geometry.entity_width
-    head, relation, tail = triples.T
-    directed = np.concatenate([2 * relation, 2 * relation + 1])
-    order = np.argsort(directed, kind="stable")
-    directed = directed[order]
-    owner, neighbor = np.concatenate([head, tail])[order], np.concatenate([tail, head])[order]
-    number = 2 * embedding.num_relations + 1
-    totals = torch.zeros(3, number, width, dtype=torch.float64, device=device)
+    totals = torch.zeros(3, 2 * embedding.num_relations + 1, width, dtype=torch.float64, device=device)
     step = max(1, RESIDUAL_NUMBERS // width)
-    for start in range(0, len(directed), step):
+    for start in range(0, len(owned.directed), step):
         part = slice(start, start + step)
-        own = embedding.entities[torch.from_numpy(owner[part]).to(device)]
-        links: Links = neighbor[part], directed[part] // 2, directed[part] % 2 == 0
-        off = own - candidates_of(embedding, links)
-        reached, lengths = (torch.from_numpy(run).to(device) for run in np.unique(directed[part], return_counts=True))
+        neighbor, directed = owned.neighbor[part], owned.directed[part]
+        own = embedding.entities[torch.from_numpy(owned.owner[part]).to(device)]
+        off = own - candidates_of(embedding, (neighbor, directed // 2, directed % 2 == 0))
+        reached, lengths = (torch.from_numpy(run).to(device) for run in np.unique(directed, return_counts=True))
         # Sums by segment: adding by index would race on a GPU, and the last bits be chance.
         for total, terms in zip(totals, (off.square_(), own, own.square()), strict=True):
             total[reached] += torch.segment_reduce(terms.double(), "sum", lengths=lengths, axis=0, unsafe=True)
-    count = torch.from_numpy(np.bincount(directed, minlength=number)).to(device)
-    return _Sums(count, *totals)
+    return totals
 
 
-def _sample(rows: IntArray) -> IntArray:
-    """At most MOST_ROWS of the rows, evenly spread."""
-    if len(rows) <= MOST_ROWS:
-        return rows
-    sample: IntArray = rows[np.arange(MOST_ROWS) * len(rows) // MOST_ROWS]
-    return sample
+def _sample(size: int, most: int) -> IntArray:
+    """All places below `size`, or `most` of them, evenly spread."""
+    return np.arange(size) if size <= most else np.arange(most) * size // most

@@ -17,6 +17,9 @@ from ookg.types import FloatArray, IntArray
 # A sum of weights that is this small beside the weights is left over from cancellation: nothing is divided by it.
 SMALLEST_SUM = 1e-6
 
+# Beyond this a strength is a mistake: triples count for nothing beside it.
+LARGEST_PRIOR = 1_000_000
+
 
 @dataclass(frozen=True)
 class Uniform:
@@ -93,8 +96,8 @@ class Precision:
     needs_query: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.prior < float("inf"):
-            raise InputError(f"prior {self.prior}; it must be a number from 0 up")
+        if not 0 <= self.prior <= LARGEST_PRIOR:
+            raise InputError(f"prior {self.prior}; it must be a number from 0 to {LARGEST_PRIOR:,}")
 
     @property
     def of_model(self) -> Residuals:
@@ -104,7 +107,7 @@ class Precision:
         return self.residuals
 
     def weights(self, support: Support, rows: IntArray, query: IntArray | None, graph: GraphStatistics) -> FloatArray:
-        """w = mean of 1/s² over the coordinates, in units of the entities' own variance, and over both directions."""
+        """w = mean of 1/s² over the coordinates and both directions, in units of the entities' own variance."""
         del query, graph
         return self.of_model.weights(support.relation[rows])
 

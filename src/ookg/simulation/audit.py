@@ -19,7 +19,7 @@ from ookg.simulation.defaults import can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
-from ookg.simulation.trust import Calibration, Outcomes, spreads
+from ookg.simulation.trust import Calibration, Outcomes, uncertainties
 from ookg.storage.checkpoint import Checkpoint
 from ookg.system.display import counted
 from ookg.types import BoolArray, FloatArray
@@ -164,12 +164,12 @@ def calibrations(
     asked, place = np.unique(simulation.query_newcomer, return_inverse=True)
     place, questions = place.ravel(), np.bincount(place.ravel())
     newcomers = simulation.newcomers(Uniform())
-    triples, spread = newcomers.support.counts[asked], spreads(newcomers, asked)
+    triples, uncertainty = newcomers.support.counts[asked], uncertainties(newcomers, simulation.residuals, asked)
     is_first = np.isin(asked, first.query_newcomer)
 
     def outcomes(ranks: FloatArray) -> Outcomes:
         hits, reciprocal = (np.bincount(place, values) / questions for values in (ranks <= 10, 1 / ranks))
-        return Outcomes(triples, spread, hits, reciprocal)
+        return Outcomes(triples, uncertainty, hits, reciprocal)
 
     return {
         name: Calibration.fit(outcomes(ranks[name]).select(is_first), outcomes(ranks[name]).select(~is_first))

@@ -16,7 +16,7 @@ from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
 from ookg.newcomers.prior import Residuals
-from ookg.newcomers.reducer import Uniform, Weights
+from ookg.newcomers.reducer import Uniform, Weights, with_residuals
 from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import Queries, test_queries
 from ookg.scoring.scorer import Scorer, TranslationScorer
@@ -77,8 +77,14 @@ class Simulation:
 
     def newcomers(self, weights: Weights, limit: NeighborLimit | None = None) -> Newcomers:
         """The hidden entities as new ones."""
+        weights = with_residuals(weights, lambda: self.residuals)
         newcomers = find_newcomers(self.embedding, self.graph, self.hidden.known, self.given, weights, limit)
         return newcomers.with_room_for(self.hidden.num_hidden)
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """How far candidates are off among the known triples."""
+        return Residuals.of(self.embedding, self.hidden.known)
 
     @cached_property
     def trained_scorer(self) -> Scorer:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from ookg.errors import InputError
 from ookg.evidence.fitting import fit_logistic
 from ookg.newcomers.embedder import Newcomers, reference_sums
 from ookg.newcomers.estimator import candidates
+from ookg.newcomers.prior import Residuals
+from ookg.newcomers.support import Support
 from ookg.types import BoolArray, FloatArray, IntArray
 
 # How many numbers the candidates and means of one chunk may hold, whatever the number of newcomers.
 CHUNK_NUMBERS = 1 << 24
 BINS, FEWEST_IN_BIN = 10, 20  # groups that a calibration is checked in: fewer of them where there are few entities
-FEATURES = ("1", "log triples", "(log triples)² / 10", "spread", "one triple")
+# What expectations follow from beside the number of triples. It was the spread in calibrations of before.
+Measure = Literal["spread", "uncertainty"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+FEATURES = ("1", "log triples", "(log triples)² / 10", "spread or uncertainty", "one triple")
 L2 = np.array([0.0, 1e-4, 1e-4, 1e-4, 1e-4])  # none on the constant
 
 
@@ -30,6 +36,8 @@ class Trust:
     triples: how many made it
     spread: how far the candidates of its known neighbours are apart: their mean gap to their mean, over the mean gap of
         two known entities; 0 if all agree, None for fewer than two candidates
+    uncertainty: how far off the vector may be, by how far candidates of its relations are off in training and its own
+        are apart: 1 without a triple, and less with each that agrees; None where that is not known
     expected_hits_at_10: the chance that the right answer to a question about it is among the first ten; None until the
         model is audited or tuned, and without a triple
     expected_mrr: the reciprocal rank to expect, likewise
@@ -37,6 +45,7 @@ class Trust:
 
     triples: int
     spread: float | None
+    uncertainty: float | None
     expected_hits_at_10: float | None
     expected_mrr: float | None
 
@@ -51,6 +60,7 @@ class TrustTable:
 
     triples: IntArray
     spread: FloatArray
+    uncertainty: FloatArray
     expected_hits_at_10: FloatArray
     expected_mrr: FloatArray
 
@@ -58,10 +68,10 @@ class TrustTable:
         return len(self.triples)
 
     def __iter__(self) -> Iterator[Trust]:
-        numbers = (self.spread, self.expected_hits_at_10, self.expected_mrr)
+        numbers = (self.spread, self.uncertainty, self.expected_hits_at_10, self.expected_mrr)
         columns = ([None if math.isnan(value) else value for value in column.tolist()] for column in numbers)
-        for triples, spread, hits, mrr in zip(self.triples.tolist(), *columns, strict=True):
-            yield Trust(triples, spread, hits, mrr)
+        for values in zip(self.triples.tolist(), *columns, strict=True):
+            yield Trust(*values)
 
 
 @dataclass(frozen=True)
@@ -109,33 +119,35 @@ def calibration_error(expected: FloatArray, outcome: FloatArray) -> float:
 class Outcomes:
     """New entities and what came of questions about them, each (entities,).
 
-    triples, spread: what the vectors were made of; hits_at_10: the share of the questions whose right answer was among
-        the first ten; mrr: their mean reciprocal rank
+    triples, uncertainty: what the vectors were made of
+    hits_at_10: the share of the questions whose right answer was among the first ten; mrr: their mean reciprocal rank
     """
 
     triples: IntArray
-    spread: FloatArray
+    uncertainty: FloatArray
     hits_at_10: FloatArray
     mrr: FloatArray
 
     def select(self, rows: BoolArray) -> Outcomes:
         """Some of the entities."""
-        return Outcomes(self.triples[rows], self.spread[rows], self.hits_at_10[rows], self.mrr[rows])
+        return Outcomes(self.triples[rows], self.uncertainty[rows], self.hits_at_10[rows], self.mrr[rows])
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What to expect of a new entity's vector, by its number of triples and its spread.
+    """What to expect of a new entity's vector, by its number of triples and its uncertainty.
 
-    most_triples, most_spread: the largest that were seen; beyond them they count as these
+    most_triples, largest: the most triples and the largest uncertainty that were seen; beyond them they count as these
     entities: how many it was checked on
+    measure: "spread" for a calibration of before, which goes by that in place of the uncertainty
     """
 
     hits_at_10: Expectation
     mrr: Expectation
     most_triples: int
-    most_spread: float
+    largest: float
     entities: int
+    measure: Measure = "uncertainty"
 
     @classmethod
     def fit(cls, first: Outcomes, second: Outcomes) -> Calibration:
@@ -143,15 +155,15 @@ class Calibration:
         for part in (first, second):
             if not len(part.triples):
                 raise InputError("no entities to calibrate on; hide more with a larger --sample")
-        most, widest = int(first.triples.max()), float(np.nan_to_num(first.spread).max())
-        fitted, checked = (_features(part.triples, part.spread, most, widest) for part in (first, second))
+        most, largest = int(first.triples.max()), float(first.uncertainty.max())
+        fitted, checked = (_features(part.triples, part.uncertainty, most, largest) for part in (first, second))
         hits = Expectation.fit(fitted, first.hits_at_10, checked, second.hits_at_10)
         mrr = Expectation.fit(fitted, first.mrr, checked, second.mrr)
-        return cls(hits, mrr, most, widest, len(second.triples))
+        return cls(hits, mrr, most, largest, len(second.triples))
 
-    def features(self, triples: IntArray, spread: FloatArray) -> FloatArray:
-        """(newcomers, features)."""
-        return _features(triples, spread, self.most_triples, self.most_spread)
+    def features(self, triples: IntArray, measured: FloatArray) -> FloatArray:
+        """(newcomers, features). measured: (newcomers,) the uncertainties, or spreads, by `measure`"""
+        return _features(triples, measured, self.most_triples, self.largest)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -169,47 +181,107 @@ class Calibration:
                 )
                 for name in ("hits_at_10", "mrr")
             )
-            calibration = cls(
-                hits,
-                mrr,
-                int(values["most_triples"]),
-                float(values["most_spread"]),
-                int(values["entities"]),
-            )
+            measure = values.get("measure", "spread")  # which an older version did not write
+            if measure not in MEASURES:
+                raise ValueError(f"measure {measure!r}")
+            largest = float(values["largest" if "measure" in values else "most_spread"])
+            calibration = cls(hits, mrr, int(values["most_triples"]), largest, int(values["entities"]), measure)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a calibration without or with a wrong {error}; audit the model again") from error
-        numbers = np.array([*hits.weights, *mrr.weights, calibration.most_spread])
+        numbers = np.array([*hits.weights, *mrr.weights, calibration.largest])
         if len(hits.weights) != len(FEATURES) or len(mrr.weights) != len(FEATURES) or not np.isfinite(numbers).all():
             raise InputError(f"a calibration needs {len(FEATURES)} finite weights; audit the model again")
         return calibration
 
 
-def _features(triples: IntArray, spread: FloatArray, most_triples: int, most_spread: float) -> FloatArray:
+def _features(triples: IntArray, measured: FloatArray, most_triples: int, largest: float) -> FloatArray:
     """(rows, features) as `FEATURES` has them; a spread that is not a number counts as 0."""
     size = np.log(np.clip(triples, 1, most_triples))
-    width = np.minimum(np.nan_to_num(spread), most_spread)
+    width = np.minimum(np.nan_to_num(measured), largest)
     return np.stack([np.ones(len(size)), size, size**2 / 10, width, (triples <= 1) * 1.0], axis=1)
 
 
 def trust_of(
-    newcomers: Newcomers, calibration: Calibration | None = None, which: IntArray | None = None
+    newcomers: Newcomers,
+    calibration: Calibration | None = None,
+    which: IntArray | None = None,
+    residuals: Residuals | None = None,
 ) -> list[Trust]:
-    """The trust of each newcomer, or of some of them; expectations are None without a calibration."""
-    return list(trust_table(newcomers, calibration, which))
+    """The trust of each newcomer, or of some of them; expectations are None without a calibration.
+
+    residuals: those of the model, such as `Model.residuals`; without them the uncertainty is not known
+    """
+    return list(trust_table(newcomers, calibration, which, residuals))
 
 
 def trust_table(
-    newcomers: Newcomers, calibration: Calibration | None = None, which: IntArray | None = None
+    newcomers: Newcomers,
+    calibration: Calibration | None = None,
+    which: IntArray | None = None,
+    residuals: Residuals | None = None,
 ) -> TrustTable:
     """The same as columns, for very many newcomers."""
     which = np.arange(newcomers.support.num_newcomers) if which is None else which
     triples, spread = newcomers.counts[which], spreads(newcomers, which)
+    uncertainty = np.full(len(which), np.nan) if residuals is None else uncertainties(newcomers, residuals, which)
     hits, mrr = np.full(len(which), np.nan), np.full(len(which), np.nan)
     made = triples > 0
     if calibration is not None and made.any():
-        features = calibration.features(triples[made], spread[made])
+        if calibration.measure == "uncertainty" and residuals is None:
+            raise InputError("expectations follow from the uncertainty; give the model's residuals")
+        measured = uncertainty if calibration.measure == "uncertainty" else spread
+        features = calibration.features(triples[made], measured[made])
         hits[made], mrr[made] = calibration.hits_at_10.of(features), calibration.mrr.of(features)
-    return TrustTable(triples, spread, hits, mrr)
+    return TrustTable(triples, spread, uncertainty, hits, mrr)
+
+
+def uncertainties(newcomers: Newcomers, residuals: Residuals, which: IntArray | None = None) -> FloatArray:
+    """(newcomers,) √(mean 1/P) over √(mean v₀), means over the coordinates; from 1 without a triple towards 0.
+
+        P = 1/v₀ + Σ 1/s²ᵢ / f²        f² = (1 + Σ mean (cᵢ - e)²/s²ᵢ) / n
+
+    over the n triples with known neighbours. 1/v₀ is what is known of any entity. f² is how far this one's candidates
+    cᵢ are from their mean e, against how far such candidates are off in training; one more that is just as far off as
+    there is counted in, so that f² is 1 for a single triple.
+    A triple with another newcomer counts as if nothing were known of that one: 1/(s² + v₀).
+    Memory is bounded: newcomers, and the triples of a large one, take turns.
+    """
+    which = np.arange(newcomers.support.num_newcomers) if which is None else which
+    size = max(1, CHUNK_NUMBERS // len(residuals.variance))
+    shares = [_uncertainties(newcomers, residuals, which[start : start + size]) for start in range(0, len(which), size)]
+    return np.concatenate([np.empty(0), *shares])
+
+
+def _uncertainties(newcomers: Newcomers, residuals: Residuals, which: IntArray) -> FloatArray:
+    embedding, support, together = newcomers.embedding, newcomers.support, newcomers.together
+    rows, place = support.rows_of(which)
+    made = residuals.estimates(embedding, support, rows, place, len(which), 0.0)
+    apart, size = np.ones(len(which)), max(1, CHUNK_NUMBERS // len(residuals.variance))
+    for first in range(0, len(rows), size):
+        part = slice(first, first + size)
+        own = made.vectors[torch.from_numpy(place[part]).to(embedding.device)]
+        directed = torch.from_numpy(residuals.rows(support.relation[rows[part]], support.is_head[rows[part]]))
+        off = candidates(embedding, support, rows[part]).sub_(own).square_()
+        off *= residuals.precision[directed.to(embedding.device)]
+        share = off.mean(dim=1).double().cpu().numpy() / residuals.unit
+        np.add.at(apart, place[part], share)  # one after the other: the same bits however rows are cut
+    variance, certain = residuals.variance.cpu().numpy(), made.precision.cpu().numpy()
+    if together is not None:
+        known = residuals.precision.cpu().numpy()
+        certain = certain + _counts(together.peers, residuals, which) @ (known / (1 + known * variance))
+    scale = apart / np.maximum(support.counts[which], 1)
+    with np.errstate(all="ignore"):  # vectors that are no numbers have no uncertainty either
+        uncertain = (variance / (1 + certain * variance / scale[:, None])).mean(axis=1)
+        shares: FloatArray = np.minimum(1.0, np.sqrt(uncertain / variance.mean(dtype=np.float64)))
+    return shares
+
+
+def _counts(support: Support, residuals: Residuals, newcomers: IntArray) -> Any:
+    """(newcomers, directed relations) sparse: how many triples of each relation and side each has."""
+    rows, place = support.rows_of(newcomers)
+    directed = residuals.rows(support.relation[rows], support.is_head[rows])
+    ones = np.ones(len(rows), dtype=np.float32)
+    return sparse.csr_array((ones, (place, directed)), shape=(len(newcomers), len(residuals.precision)))
 
 
 def spreads(newcomers: Newcomers, which: IntArray | None = None) -> FloatArray:
