@@ -61,7 +61,15 @@ class GraphEvidence:
         """
         triples = _inside(np.concatenate([known, given]) if len(given) else known, num_relations)
         graph = graph_alone(triples, num_relations, index)
-        return cls(graph, lambda kind: kind.count(triples, graph))
+
+        def counted(kind: type[Source]) -> Source:
+            if not kind.known_alone or not len(given):
+                return kind.count(triples, graph)
+            alone = _inside(known, num_relations)
+            source = kind.count(alone, graph_alone(alone, num_relations))
+            return source.with_given(_inside(given, num_relations), graph)
+
+        return cls(graph, counted)
 
     def with_given(self, given: IntArray, num_relations: int) -> GraphEvidence:
         """With given triples counted in at once, the same as counting all together; as many relations count."""
