@@ -6,7 +6,7 @@ The given end may be known, or new and tied to known entities by triples that we
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
@@ -52,7 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
     )
-    parser.add_argument("--explain", action="store_true", help="show which triples made the entity's vector")
+    parser.add_argument(
+        "--explain", action="store_true", help="show what speaks for each answer, and what made the vector"
+    )
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "correlation")
@@ -83,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         answers = [
             {"entity": a.entity, "score": a.score, "rank": a.rank, "known": a.is_known, "new": a.is_new}
-            | {"link": None if a.link is None else vars(a.link)}
+            | {"link": None if a.link is None else vars(a.link), "reasons": [why.to_dict() for why in a.reasons]}
             for a in prediction.answers
         ]
         trust = None if prediction.trust is None else prediction.trust.to_dict()
@@ -102,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
         columns = (*columns, "a link that speaks for it")
         rows = [(*row, _link_in_words(asked, a, short)) for row, a in zip(rows, prediction.answers, strict=True)]
     print_table(columns, rows, triple)
+    if arguments.explain:
+        _print_reasons(prediction.answers, short)
     if prediction.trust is not None:
         print(f"\n{short(arguments.head or arguments.tail)} is new: {trust_in_words(prediction.trust)}")
     if arguments.explain:
@@ -119,6 +123,18 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print(f"\n{entity} is known: its vector was trained.")
     return 0
+
+
+def _print_reasons(answers: Sequence[Answer], short: Callable[[str], str]) -> None:
+    """What speaks for each answer, in words."""
+    if not any(answer.reasons for answer in answers):
+        return
+    print("\nwhat speaks for them, beside the vector")
+    for answer in answers:
+        if answer.reasons:
+            print(f"{answer.rank:>4}  {short(answer.entity)}")
+        for reason in answer.reasons:
+            print(f"        {reason.text(short)}")
 
 
 def _link_in_words(asked: str, answer: Answer, short: Callable[[str], str]) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "CombinedScorer",
     "GraphEvidence",
     "RankingWeights",
+    "Speaks",
     "Standing",
     "answer_scores",
     "combined_scores",
@@ -174,12 +175,22 @@ def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoke
     return combined_scores([scores[None]], num_known, weights, lambda name, _: spoken[name].row(size))[0]
 
 
-def reasons(spoken: Mapping[str, Spoken], answers: IntArray) -> list[Why | None]:
-    """For each answer the link that speaks for it, by the first source that has one."""
-    links: list[Why | None] = [None] * len(answers)
-    for said in spoken.values():
-        links = [first or why for first, why in zip(links, said.why(answers), strict=True)]
-    return links
+@dataclass(frozen=True)
+class Speaks:
+    """What speaks for an answer by one source, and how much that adds to its score."""
+
+    why: Why
+    worth: float
+
+
+def reasons(spoken: Mapping[str, Spoken], weights: RankingWeights, answers: IntArray) -> list[list[Speaks]]:
+    """For each answer what speaks for it, in the order of the sources; those that say nothing are left out."""
+    lists: list[list[Speaks]] = [[] for _ in answers]
+    for name, said in spoken.items():
+        for speaks, why, value in zip(lists, said.why(answers), said.of(answers).tolist(), strict=True):
+            if why is not None:
+                speaks.append(Speaks(why, weights[name] * value))
+    return lists
 
 
 class CombinedScorer(Scorer):

@@ -22,6 +22,7 @@ from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.extension.answers import (
     Answer,
+    AnswerReason,
     LinkReason,
     NewVectors,
     Prediction,
@@ -54,6 +55,7 @@ from ookg.types import IntArray
 
 __all__ = [
     "Answer",
+    "AnswerReason",
     "Classification",
     "Given",
     "LinkReason",
