@@ -16,6 +16,7 @@ import torch
 
 from conftest import random_triples
 from ookg.cli import COMMANDS, main
+from ookg.evidence.weights import RankingWeights
 from ookg.graph.triples import read_triples, write_triples
 from ookg.model.model import Model
 from ookg.model.train import _digest
@@ -127,6 +128,30 @@ def test_predict_json_and_text(run: Run) -> None:
     assert "what the vector of x is made of" in text
     assert json.loads(run("predict", "model", "--relation", "r1", "--tail", "e1", "--json"))["explanation"] == []
     assert "its vector was trained" in run("predict", "model", "--relation", "r1", "--tail", "e1", "--explain")
+
+
+def test_what_speaks_for_an_answer_is_printed_and_in_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    films = [f"f{n}\tby\tnolan\nf{n}\tlanguage\tenglish\n" for n in range(6)]
+    Path("films.tsv").write_text("".join(films) + "g\tby\tanother\ng\tlanguage\tfrench\n")
+    Path("new.tsv").write_text("new\tby\tnolan\n")
+    assert main(["train", "films.tsv", "--out", "model", "--device", "cpu", *TRAINING]) == 0
+    weights = RankingWeights(vector=0.1, links=1.0, habits=0.1, company=1.0)
+    monkeypatch.setattr(Model, "ranking_weights", lambda *_: weights)
+    line = ["predict", "model", "--given", "new.tsv", "--head", "new", "--relation", "language", "--combine"]
+    capsys.readouterr()
+    assert main([*line, "--explain"]) == 0
+    words = "6 of 6 with by nolan have language english"
+    shown = capsys.readouterr().out.splitlines()
+    at = shown.index("what speaks for them, beside the vector")
+    assert shown[at + 1 : at + 3] == ["   1  english", f"        {words}"]
+    assert main(line) == 0
+    assert words not in capsys.readouterr().out
+    assert main([*line, "--json"]) == 0
+    (reason,) = json.loads(capsys.readouterr().out)["answers"][0]["reasons"]
+    assert (reason["kind"], reason["text"], reason["count"], reason["having"]) == ("company", words, 6, 6)
 
 
 def test_classify_json_and_text(run: Run, folder: Path) -> None:

@@ -108,7 +108,7 @@ def test_features_of_claims(dataset: EncodedDataset, seeds: tuple[int, ...]) -> 
     assert np.isnan(found).any(axis=1).tolist() == [False, False, True, False]
     for number, scorer in enumerate(evidence.vectors):
         np.testing.assert_allclose(found[:, 5 * number], scorer.scores(dataset.test))
-    np.testing.assert_allclose(found[:, -6:], evidence.graph["paths"].of_claims(dataset.test))
+    np.testing.assert_allclose(found[:, -6:], evidence.nearness.of_claims(dataset.test))
     np.testing.assert_allclose(found[:, -7:-6], evidence.graph["links"].of_claims(dataset.test))
     np.testing.assert_allclose(found[:, -9:-7], evidence.graph["habits"].of_claims(dataset.test))
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ookg.evidence import company
+from ookg.evidence import around, company
 from ookg.evidence.combined import GraphEvidence
 from ookg.evidence.company import CompanyWhy
 from ookg.evidence.source import Asked, Source
@@ -148,14 +148,14 @@ def test_against_a_slow_reference(seed: int, most: int, monkeypatch: pytest.Monk
 
 
 def test_of_many_links_some_are_looked_at_and_always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(company, "MOST_LINKS", 2)
+    monkeypatch.setattr(around, "MOST_LINKS", 2)
     triples = np.concatenate([FILMS, [[10, SHOT_IN, LONDON], [10, SHOT_IN, 5], [11, SHOT_IN, 5]]])
     given = np.array([[NEW, BY, NOLAN], [NEW, SHOT_IN, LONDON], [NEW, SHOT_IN, 5]])
     asked = Asked(NEW, LANGUAGE, asks_tail=True)
     some = values_of(company_of(triples, given), asked)
     assert some == values_of(company_of(triples, given[:2]), asked)  # of three links the first and the second
     assert some == values_of(company_of(triples[::-1].copy(), given[::-1].copy()), asked)
-    monkeypatch.setattr(company, "MOST_LINKS", 3)
+    monkeypatch.setattr(around, "MOST_LINKS", 3)
     assert some != values_of(company_of(triples, given), asked)
 
 

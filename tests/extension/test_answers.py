@@ -11,7 +11,17 @@ import torch
 
 import ookg
 from ookg.evaluation.verdicts import Classification, Verdict
-from ookg.extension.answers import Answer, LinkReason, Prediction, Reason, Reasons
+from ookg.extension.answers import (
+    Answer,
+    ByCompany,
+    ByLink,
+    ByPath,
+    LinkReason,
+    Prediction,
+    Reason,
+    Reasons,
+    Step,
+)
 from ookg.extension.questions import AnswerOptions
 from ookg.newcomers.reducer import Uniform
 from ookg.simulation.trust import TrustTable
@@ -49,6 +59,51 @@ def test_a_prediction_in_words() -> None:
         "note: one triple not used",
     ]
     assert str(Prediction([], [], [])) == "no answers"
+
+
+def test_reasons_in_words() -> None:
+    by, directed = Step("directed_by", "out", "Nolan"), Step("directed", "in", "Nolan")
+    english, speaks = Step("language", "out", "English"), Step("spoken_in", "in", "English")
+    assert ByCompany(by, english, 12, 14).text() == "12 of 14 with directed_by Nolan have language English"
+    assert ByCompany(directed, speaks, 1, 3).text() == "1 of 3 with 'Nolan directed it' has 'English spoken_in it'"
+    link = ByLink(Step("dubbed_in", "out", "English"), english, 0.72)
+    assert link.text() == "dubbed_in English is stated, and 72% of such pairs have language too"
+    path = ByPath(by, english, Step("speaks", "out", "English"), 30, 40)
+    assert path.text() == "directed_by Nolan, and Nolan speaks English: 30 of 40 such paths were right"
+    back = ByPath(directed, english, Step("mother_tongue_of", "in", "English"), 3, 4)
+    assert back.text() == "'Nolan directed it', and English mother_tongue_of Nolan: 3 of 4 such paths were right"
+    assert path.text(str.upper).startswith("DIRECTED_BY NOLAN, and NOLAN SPEAKS ENGLISH: ")
+    assert ByCompany(by, english, 12, 14).to_dict() == {
+        "kind": "company",
+        "text": "12 of 14 with directed_by Nolan have language English",
+        "link": {"relation": "directed_by", "direction": "out", "entity": "Nolan"},
+        "answer": {"relation": "language", "direction": "out", "entity": "English"},
+        "count": 12,
+        "having": 14,
+    }
+
+
+def test_what_adds_most_to_a_score_is_the_first_reason() -> None:
+    films = [row for n in range(6) for row in ((f"f{n}", "by", "nolan"), (f"f{n}", "language", "english"))]
+    others = [row for n in range(4) for row in ((f"g{n}", "by", "villeneuve"), (f"g{n}", "language", "french"))]
+    speaking = [("nolan", "speaks", "english"), ("villeneuve", "speaks", "french")]
+    model = ookg.train(films + others + speaking, ookg.TrainingSettings(dim=4, steps=5, batch=8, negatives=2))
+    given = [("new", "by", "nolan")]
+    weights = {"vector": 0.1, "links": 1.0, "habits": 0.5, "company": 1.0, "paths": 1.0}
+    company = "6 of 6 with by nolan have language english"
+    path = "by nolan, and nolan speaks english: 10 of 10 such paths were right"
+
+    def best(**changed: float) -> Answer:
+        combine = ookg.RankingWeights(**(weights | changed))
+        return model.predict(given, head="new", relation="language", combine=combine).answers[0]
+
+    assert [reason.text() for reason in best().reasons] == [path, company]  # log(1 + s / 0.003) is large
+    assert [reason.text() for reason in best(paths=0.1).reasons] == [company, path]
+    assert [reason.kind for reason in best(company=0.0).reasons] == ["path"]
+    assert [reason.kind for reason in best(paths=-0.1).reasons] == ["company"]  # what takes away is no reason
+    assert best().link == LinkReason("by", "out", 10 / 15, "nolan")  # of the first source that names one
+    assert pickled(best()) == best()
+    assert best(company=0.0, paths=0.0).reasons == ()
 
 
 def test_reasons_are_looked_up_once_and_when_read() -> None:

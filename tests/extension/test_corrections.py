@@ -19,7 +19,7 @@ from ookg.newcomers.reducer import Correlation, Degree
 from stories import Row, stories
 
 FIT = ookg.RefineSettings(steps=6, margin=4.0, lr=0.05, negatives=8, batch=4)
-EVERYTHING = AnswerOptions(combine=RankingWeights(1.0, 3.0, 0.5, paths=0.4), top=100, drop_known=False)
+EVERYTHING = AnswerOptions(combine=RankingWeights(1.0, 3.0, 0.5, paths=0.4, company=0.3), top=100, drop_known=False)
 PREPARATIONS = [{"weights": Correlation(4.0)}, {"weights": Degree()}, {"refine": FIT}]
 
 
@@ -100,7 +100,7 @@ def test_removed_triples_were_never_there(
 @pytest.mark.parametrize("size", [1, 30])
 @pytest.mark.parametrize("counts_first", [False, True])
 def test_adding_them_again_gives_the_exact_state_before(known: ookg.Model, size: int, counts_first: bool) -> None:
-    gone = some(known, 7, size)
+    gone = some(known, 8, size)
     extended = known.extend(stories(2))
     untouched = known.extend(stories(2))
     if counts_first:

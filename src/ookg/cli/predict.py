@@ -6,7 +6,7 @@ The given end may be known, or new and tied to known entities by triples that we
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ookg.cli.console import (
@@ -55,7 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
     )
-    parser.add_argument("--explain", action="store_true", help="show which triples made the entity's vector")
+    parser.add_argument(
+        "--explain", action="store_true", help="show what speaks for each answer, and what made the vector"
+    )
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "correlation")
@@ -113,6 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not any(columns[name]):
             del columns[name]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)), triple)
+    if arguments.explain:
+        _print_reasons(prediction.answers, shown)
     if prediction.trust is not None:
         print(f"\n{entity} is new: {trust_in_words(prediction.trust)}")
     if prediction.way is not None:
@@ -138,6 +142,7 @@ def _document(prediction: Prediction, names: Names) -> dict[str, Any]:
     answers = [
         {"entity": a.entity, "name": names.name(a.entity), "score": a.score, "rank": a.rank}
         | {"known": a.is_known, "new": a.is_new, "link": None if a.link is None else _link(a.link, names)}
+        | {"reasons": [why.to_dict() for why in a.reasons]}
         for a in prediction.answers
     ]
     explanation = [
@@ -151,6 +156,18 @@ def _document(prediction: Prediction, names: Names) -> dict[str, Any]:
 def _link(link: LinkReason, names: Names) -> dict[str, Any]:
     via = None if link.via is None else names.name(link.via)
     return vars(link) | {"relation_name": names.name(link.relation), "via_name": via}
+
+
+def _print_reasons(answers: Sequence[Answer], shown: Callable[[str], str]) -> None:
+    """What speaks for each answer, in words."""
+    if not any(answer.reasons for answer in answers):
+        return
+    print("\nwhat speaks for them, beside the vector")
+    for answer in answers:
+        if answer.reasons:
+            print(f"{answer.rank:>4}  {shown(answer.entity)}")
+        for reason in answer.reasons:
+            print(f"        {reason.text(shown)}")
 
 
 def _link_in_words(asked: str, answer: Answer, shown: Callable[[str], str]) -> str:

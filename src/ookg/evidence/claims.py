@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
 from ookg.evidence.combined import GraphEvidence, standard_scores
 from ookg.evidence.fitting import fit_grouped_logistic
+from ookg.evidence.nearness import Nearness
 from ookg.evidence.registry import SOURCES
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer
@@ -32,8 +34,9 @@ VECTOR_FEATURES = ("distance", "standing of the tail", "better tails", "standing
 
 
 def feature_names(num_models: int = 1) -> tuple[str, ...]:
-    """What is looked at: of the vectors of `num_models` models, then of each source of evidence, sorted by name."""
-    return VECTOR_FEATURES * num_models + tuple(name for source in _sources() for name in SOURCES[source].features)
+    """What is looked at: of the vectors of `num_models` models, of each source of evidence, by name, and nearness."""
+    of_sources = tuple(name for source in _sources() for name in SOURCES[source].features)
+    return VECTOR_FEATURES * num_models + of_sources + Nearness.features
 
 
 def _sources() -> tuple[str, ...]:
@@ -58,6 +61,11 @@ class ClaimEvidence:
         graph = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
         return cls(tuple(vectors), graph, _sources())
 
+    @cached_property
+    def nearness(self) -> Nearness:
+        """How near the ends of a claim are."""
+        return Nearness(self.graph.graph)
+
     def features(self, claims: IntArray) -> FloatArray:
         """(claims, features) as `feature_names` has them; NaN where a claim cannot be scored."""
         columns: list[FloatArray] = []
@@ -66,7 +74,8 @@ class ClaimEvidence:
             for asks_tail in (True, False):
                 standing = standard_scores(scorer, claims, asks_tail=asks_tail)
                 columns += [standing.position, -np.log(standing.share_better + SMALLEST_SHARE)]
-        return np.concatenate([np.stack(columns, axis=1), self.graph.of_claims(claims, self.sources)], axis=1)
+        beside = self.graph.of_claims(claims, self.sources), self.nearness.of_claims(claims)
+        return np.concatenate([np.stack(columns, axis=1), *beside], axis=1)
 
 
 @dataclass(frozen=True)

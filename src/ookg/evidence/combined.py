@@ -28,6 +28,7 @@ __all__ = [
     "CombinedScorer",
     "GraphEvidence",
     "RankingWeights",
+    "Speaks",
     "Standing",
     "answer_scores",
     "combined_scores",
@@ -61,7 +62,15 @@ class GraphEvidence:
         """
         triples = _inside(np.concatenate([known, given]) if len(given) else known, num_relations)
         graph = graph_alone(triples, num_relations, index)
-        return cls(graph, lambda kind: kind.count(triples, graph))
+
+        def counted(kind: type[Source]) -> Source:
+            if not kind.known_alone or not len(given):
+                return kind.count(triples, graph)
+            alone = _inside(known, num_relations)
+            source = kind.count(alone, graph_alone(alone, num_relations))
+            return source.with_given(_inside(given, num_relations), graph)
+
+        return cls(graph, counted)
 
     def with_given(self, given: IntArray, num_relations: int) -> GraphEvidence:
         """With given triples counted in at once, the same as counting all together; as many relations count."""
@@ -172,12 +181,22 @@ def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoke
     return combined_scores([scores[None]], num_known, weights, lambda name, _: spoken[name].row(size))[0]
 
 
-def reasons(spoken: Mapping[str, Spoken], answers: IntArray) -> list[Why | None]:
-    """For each answer the link that speaks for it, by the first source that has one."""
-    links: list[Why | None] = [None] * len(answers)
-    for said in spoken.values():
-        links = [first or why for first, why in zip(links, said.why(answers), strict=True)]
-    return links
+@dataclass(frozen=True)
+class Speaks:
+    """What speaks for an answer by one source, and how much that adds to its score."""
+
+    why: Why
+    worth: float
+
+
+def reasons(spoken: Mapping[str, Spoken], weights: RankingWeights, answers: IntArray) -> list[list[Speaks]]:
+    """For each answer what speaks for it, in the order of the sources; those that say nothing are left out."""
+    lists: list[list[Speaks]] = [[] for _ in answers]
+    for name, said in spoken.items():
+        for speaks, why, value in zip(lists, said.why(answers), said.of(answers).tolist(), strict=True):
+            if why is not None:
+                speaks.append(Speaks(why, weights[name] * value))
+    return lists
 
 
 def weights_of_new(weights: RankingWeights, answers: IntArray, num_known: int) -> FloatArray:

@@ -11,23 +11,20 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ookg.errors import damaged_file
+from ookg.evidence.around import distinct_links, given_lists, index_arrays, index_links
 from ookg.evidence.habits import Habits
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
 from ookg.kernels.cpu_company import companions, company_shares
-from ookg.scoring.queries import Queries
-from ookg.types import BoolArray, FloatArray, IntArray
+from ookg.types import FloatArray, IntArray
 
 # Whoever shares a link counts as if this many more shared it, who have what all have.
 SMOOTHING = 3.0
 # An answer says something from the share on that it would have if it had been seen this often.
 SEEN_AT_LEAST = 0.3
 MOST_COMPANY = 1000  # of those who share a link; the rest are passed over at even distances
-MOST_LINKS = 1000  # of the asked entity, likewise
 
 
 @dataclass(frozen=True)
@@ -81,75 +78,43 @@ class Company(Source):
 
     def of_question(self, asked: Asked) -> Spoken:
         """The evidence for all that has stood where the answer stands."""
-        return self._spoken(asked, *self.ends.seen_at(asked.code))
-
-    def of_answers(self, queries: Queries, num_answers: int, device: torch.device | str) -> Tensor:
-        """(queries, answers) the evidence for each of the first entities as the answer."""
-        rows = np.zeros((len(queries), num_answers), dtype=np.float32)
-        codes = 2 * queries.relation + ~queries.asks_tail
-        order = np.argsort(codes, kind="stable")  # what is seen at one end is looked up once
-        seen_code, seen = -1, self.ends.seen_at(-1)
-        for row, code, entity in zip(
-            order.tolist(), codes[order].tolist(), queries.entity[order].tolist(), strict=True
-        ):
-            if code != seen_code:
-                seen_code, seen = code, self.ends.seen_at(code)
-            said = self._spoken(Asked(entity, code // 2, code % 2 == 0), *seen)
-            stop = int(np.searchsorted(said.entities, num_answers))
-            rows[row, said.entities[:stop]] = said.values[:stop]
-        return torch.from_numpy(rows).to(device)
-
-    def of_claims(self, claims: IntArray) -> FloatArray:
-        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
-        return np.stack([self._of_ends(claims, asks_tail=asks_tail) for asks_tail in (False, True)], axis=1)
-
-    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
-        """That of the end which is asked for."""
-        return features[:, 1 if asks_tail else 0]
-
-    def _of_ends(self, claims: IntArray, *, asks_tail: bool) -> FloatArray:
-        near, far = (0, 2) if asks_tail else (2, 0)
-        values = np.zeros(len(claims))
-        known = np.flatnonzero((claims >= 0).all(axis=1))
-        questions, place = np.unique(claims[known][:, [near, 1]], axis=0, return_inverse=True)
-        order = np.argsort(place.ravel(), kind="stable")
-        groups = np.split(known[order], np.cumsum(np.bincount(place.ravel()))[:-1])
-        for (entity, relation), mine in zip(questions.tolist(), groups, strict=False):
-            said = self.of_question(Asked(entity, relation, asks_tail))
-            values[mine] = _looked_up(said, claims[mine, far])
-        return values
-
-    def _spoken(self, asked: Asked, answers: IntArray, times: IntArray) -> _SpokenCompany:
-        """answers: those that occur, ascending; times: how often each does"""
+        answers, times = self.ends.seen_at(asked.code)  # each answer that occurs, and how often
         links, others = self.graph.links_of(asked.entity)
-        # What the graph states already has been seen, so it is among the answers.
-        stated = np.searchsorted(answers, np.unique(others[links == asked.code]))
+        stated = _places(answers, np.unique(others[links == asked.code]))
+        stated = stated[stated >= 0]
         triples = np.full(len(answers), float(times.sum()))
         times = times.astype(np.float64)
         triples[stated] -= 1
         times[stated] -= 1
         shares = times / np.maximum(triples, 1)
-        shared = self._counted(asked, *_distinct_links(asked.entity, links, others), answers, shares)
-        least = shared.least(shares, stated)
+        shared = self._counted(asked, *distinct_links(asked.entity, links, others), answers, shares)
+        least = shared.least(shares)
         values = np.log(np.maximum(np.maximum(shared.best, least) * ((triples + 1) / SEEN_AT_LEAST), 1.0))
         speaker = np.where((shared.best >= least)[:, None], shared.speaker, -1)
         speaks = np.flatnonzero(values)
         return _SpokenCompany(answers[speaks], values[speaks], shared, speaker[speaks])
 
+    def of_claims(self, claims: IntArray) -> FloatArray:
+        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
+        return self.of_both_ends(claims)
+
+    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
+        """That of the end which is asked for."""
+        return features[:, 1 if asks_tail else 0]
+
     def _counted(
         self, asked: Asked, links: IntArray, others: IntArray, answers: IntArray, shares: FloatArray
     ) -> _Shared:
         graph, index = self.graph, self.graph.index
-        arrays = np.asarray(index.offsets), np.asarray(index.link), np.asarray(index.other)
-        back = links ^ 1
-        ends = others, _index_links(graph, back)
-        company = companions(arrays, asked.entity, *ends, _given_lists(graph, others, back), MOST_COMPANY)
+        arrays, back = index_arrays(index), links ^ 1
+        given = given_lists(graph, others, back)
+        company = companions(arrays, asked.entity, others, index_links(index, back), given, MOST_COMPANY)
         members = company[1]
         if index.source is not None and len(members) and members.min() < 0:
             raise damaged_file(index.source, f"entity {members.min()}")
-        wanted = int(_index_links(graph, np.array([asked.code]))[0])
-        given = _given_lists(graph, members, np.full(len(members), asked.code))
-        itself = np.where(links == asked.code, np.searchsorted(answers, others), -1)
+        wanted = int(index_links(index, np.array([asked.code]))[0])
+        given = given_lists(graph, members, np.full(len(members), asked.code))
+        itself = np.where(links == asked.code, _places(answers, others), -1)
         speaker = np.full((len(answers), 2), -1)
         counted = np.zeros(len(answers)), speaker, np.zeros(len(links), dtype=np.int64)
         company_shares(arrays, wanted, company, given, (answers, shares), itself, SMOOTHING, counted)
@@ -171,19 +136,14 @@ class _Shared:
     speaker: IntArray
     having: IntArray
 
-    def least(self, shares: FloatArray, stated: IntArray) -> FloatArray:
-        """(answers,) the share of an answer that nobody has who shares a link: the largest over the links that count.
-
-        stated: the places of answers that a link may state itself, and so not speak for
-        """
-
-        def factor(counts: BoolArray) -> float:
-            return SMOOTHING / (float(self.having[counts].min()) + SMOOTHING) if counts.any() else 1.0
-
-        counts = self.having > 0
-        least = shares * factor(counts)
-        for place in stated.tolist():
-            least[place] = shares[place] * factor(counts & (self.itself != place))
+    def least(self, shares: FloatArray) -> FloatArray:
+        """(answers,) the share of an answer that nobody has who shares a link: the largest over links that count."""
+        counts = np.flatnonzero(self.having)
+        counts = counts[np.argsort(self.having[counts], kind="stable")]
+        factors = np.append(SMOOTHING / (self.having[counts] + SMOOTHING), 1.0)  # the last: there is no such link
+        least: FloatArray = shares * factors[0]
+        if len(counts) and self.itself[counts[0]] >= 0:  # what that link states has to do with the next one
+            least[self.itself[counts[0]]] = shares[self.itself[counts[0]]] * factors[1]
         return least
 
 
@@ -197,9 +157,8 @@ class _SpokenCompany(Spoken):
     def why(self, answers: IntArray) -> list[Why | None]:
         """The shared link that speaks most for each answer; among equals the first one."""
         reasons: list[Why | None] = []
-        for place, answer in zip(np.searchsorted(self.entities, answers).tolist(), answers.tolist(), strict=True):
-            is_there = place < len(self.entities) and self.entities[place] == answer
-            link, count = self.speaker[place].tolist() if is_there else (-1, 0)
+        for place in _places(self.entities, answers).tolist():
+            link, count = self.speaker[place].tolist() if place >= 0 else (-1, 0)
             if link < 0:
                 reasons.append(None)
                 continue
@@ -209,34 +168,9 @@ class _SpokenCompany(Spoken):
         return reasons
 
 
-def _distinct_links(entity: int, links: IntArray, others: IntArray) -> tuple[IntArray, IntArray]:
-    """Links of an entity to others, each once, ascending; of very many some at even distances."""
-    wide = 1 + int(others.max(initial=0))
-    keys = np.unique((links * wide + others)[others != entity])
-    if len(keys) > MOST_LINKS:
-        keys = keys[np.arange(MOST_LINKS) * len(keys) // MOST_LINKS]
-    return keys // wide, keys % wide
-
-
-def _looked_up(said: Spoken, entities: IntArray) -> FloatArray:
-    """What is said about some entities. Those that it speaks about are ascending."""
-    if not len(said.entities):
-        return np.zeros(len(entities))
-    place = np.minimum(np.searchsorted(said.entities, entities), len(said.entities) - 1)
-    return np.where(said.entities[place] == entities, said.values[place], 0.0)
-
-
-def _index_links(graph: GrownGraph, codes: IntArray) -> IntArray:
-    """Directed relations as the index numbers them; -1 for those that it does not have."""
-    size = graph.index.num_relations
-    return np.where(codes < 2 * size, codes // 2 + (codes % 2) * size, -1)
-
-
-def _given_lists(graph: GrownGraph, entities: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
-    """For each entity the others that given triples link it to by a directed relation, as lists; ascending in each."""
-    place, sides = graph.given_sides_of(entities)
-    fits = sides[:, 0] == codes[place]
-    if not fits.any():
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    starts = np.searchsorted(place[fits], np.arange(len(entities) + 1))
-    return starts, np.ascontiguousarray(sides[fits, 1])
+def _places(answers: IntArray, entities: IntArray) -> IntArray:
+    """Where each entity is among the answers, ascending; -1 where it is not."""
+    if not len(answers):
+        return np.full(len(entities), -1)
+    place = np.minimum(np.searchsorted(answers, entities), len(answers) - 1)
+    return np.where(answers[place] == entities, place, -1)

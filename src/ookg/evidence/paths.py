@@ -1,48 +1,113 @@
-"""Short paths: how well two entities are joined by way of others."""
+"""Paths of two steps: which steps lead to right answers of a relation, counted, and where they lead from an entity.
+
+The nationality of a person is often that of the place where it was born: (born_in, located_in) is a rule for
+nationality, and how far to trust it can be counted on known triples. Rules are counted for a relation when it is first
+asked for, from some of the entities that have it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
+from ookg.evidence.around import distinct_links, even_places, index_arrays, index_links
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
-from ookg.graph.linked import known_links, link_counts, link_rows
+from ookg.graph.index import GraphIndex
+from ookg.kernels.cpu_paths import rule_paths, sampled_paths
 from ookg.types import FloatArray, IntArray
 
-# How many entities the paths of two from the heads of the claims at a time may reach, each counted for each claim.
-REACHED_AT_ONCE = 1 << 23
-LONG_PATH_SCALE = 100.0  # sums over longer paths are small: this brings them into the range of the others
-# How many links of neighbours a question goes through. Neighbours with the fewest links come first: they say most, and
-# a hub, which 1/degree makes say next to nothing, is what is left out.
-MOST_WALKED = 1 << 16
+# What the rules of a relation are counted on: so many of the entities that have it, links of each, links of each one
+# between. Of more, so many at even distances, so always the same.
+SAMPLED_ENTITIES, SAMPLED_LINKS, SAMPLED_STEPS = 60, 60, 40
+SMOOTHING = 5.0  # counted as if a rule had led astray this many times more
+FEWEST_HITS = 2  # a rule that was right once is no rule
+SUREST = 0.999  # no rule is surer than this
+SCALE = 0.003  # Σ of this counts for log 2: a single path of a poor rule says little, and many say more
+MOST_STEPS = 5000  # of an entity between, when a question is answered
+
+
+@dataclass(frozen=True)
+class PathWhy(Why):
+    """The surest path to an answer: from `other` on over `second`; `hits` of the `reached` sampled ones were right."""
+
+    second: int
+    hits: int
+    reached: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """The rules of one directed relation, by their first step.
+
+    starts: (2·relations + 1,) the rules over directed relation n as the first step are starts[n] to starts[n + 1]
+    second: (rules,) the second step; hits: (rules,) how many of the reached were right answers; reached: (rules,)
+    """
+
+    starts: IntArray
+    second: IntArray
+    hits: IntArray
+    reached: IntArray
+    weight: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", -np.log1p(-np.minimum(self.confidence, SUREST)))
+
+    @property
+    def confidence(self) -> FloatArray:
+        """(rules,) hits / (reached + 5)."""
+        return self.hits / (self.reached + SMOOTHING)
+
+    @classmethod
+    def count(cls, index: GraphIndex, code: int) -> Rules:
+        """Those of a directed relation, on some of the entities that have it."""
+        size, wanted = index.num_relations, int(index_links(index, np.array([code]))[0])
+        rows = np.flatnonzero(np.asarray(index.link) == wanted)
+        entities = np.unique(np.searchsorted(index.offsets, rows, side="right") - 1)
+        entities = entities[even_places(len(entities), SAMPLED_ENTITIES)]
+        paths = sampled_paths(index_arrays(index), size, entities, wanted, (SAMPLED_LINKS, SAMPLED_STEPS))
+        entity, first, second, answer, is_right = paths.T
+        pairs, pair = np.unique(first * (2 * size) + second, return_inverse=True)
+        wide = 1 + int(answer.max(initial=0))
+        _, distinct = np.unique((entity * len(pairs) + pair.ravel()) * wide + answer, return_index=True)
+        pair, is_right = pair.ravel()[distinct], is_right[distinct]
+        reached = np.bincount(pair, minlength=len(pairs))
+        hits = np.bincount(pair[is_right == 1], minlength=len(pairs))
+        rules = np.flatnonzero(hits >= FEWEST_HITS)
+        first, second = np.divmod(pairs[rules], max(1, 2 * size))
+        return cls(np.searchsorted(first, np.arange(2 * size + 1)), second, hits[rules], reached[rules])
 
 
 @dataclass(frozen=True, eq=False)
 class Paths(Source):
-    """The graph without directions and relations. Nothing is counted ahead: all is read from the graph when asked."""
+    """For a question (e, q, ?), over the distinct paths e -l₁→ x -l₂→ a, the three being different entities:
+
+        confidence(l₁, l₂ → q) = hits / (reached + 5), 0 with fewer than 2 hits
+        evidence(a) = log(1 + s / 0.003), s = Σ -log(1 - min(confidence, 0.999))
+
+    reached: how many answers such paths lead to from sampled entities that have q; hits: how many of these are right.
+    Rules are counted on known triples when q is first asked for: given ones do not change them, but are steps like
+    others. No such path goes over the asked triple.
+
+    known: the index of the known triples; rules: those that were counted so far, by directed relation
+    """
 
     name: ClassVar[str] = "paths"
-    features: ClassVar[tuple[str, ...]] = (
-        "common neighbours",
-        "paths of two",
-        "paths of three",
-        "joined by three",
-        "head's degree",
-        "tail's degree",
-    )
+    features: ClassVar[tuple[str, ...]] = ("paths to the head", "paths to the tail")
+    judges: ClassVar[bool] = False
+    known_alone: ClassVar[bool] = True
 
     graph: GrownGraph
+    known: GraphIndex
+    rules: dict[int, Rules] = field(default_factory=dict)
 
     @classmethod
     def count(cls, triples: IntArray, graph: GrownGraph) -> Paths:
-        """Of known triples."""
+        """Of known triples: nothing yet."""
         del triples
-        return cls(graph)
+        return cls(graph, graph.index)
 
     def with_given(self, given: IntArray, after: GrownGraph) -> Paths:
         """With given triples."""
@@ -52,107 +117,83 @@ class Paths(Source):
     def plus(self, triple: Triple, after: GrownGraph) -> Paths:
         """With one more triple."""
         del triple
-        return replace(self, graph=after)
+        return self._in(after)
 
     def minus(self, triple: Triple, after: GrownGraph) -> Paths:
         """Without one triple."""
         del triple
-        return replace(self, graph=after)
+        return self._in(after)
 
-    @cached_property
-    def adjacency(self) -> Any:
-        """(entities, entities) sparse, 1 where a triple joins the two; the last entity is in none."""
-        known = known_links(self.graph.index)
-        given = self.graph.all_given.triples
-        ends = (
-            np.concatenate([known.owner, given[:, 0], given[:, 2]]),
-            np.concatenate([known.other, given[:, 2], given[:, 0]]),
-        )
-        size = 2 + int(max(end.max(initial=-1) for end in ends))
-        joined = sparse.csr_array((np.ones(len(ends[0])), ends), shape=(size, size))
-        joined.sum_duplicates()
-        joined.data[:] = 1.0
-        return joined
+    def _in(self, after: GrownGraph) -> Paths:
+        if after.index is self.graph.index:
+            return replace(self, graph=after)
+        return Paths(after, after.index)  # a known triple came or went, so rules are counted anew
+
+    def rules_for(self, code: int) -> Rules:
+        """The rules of a directed relation."""
+        if code not in self.rules:  # two threads may both count them, and count the same
+            self.rules[code] = Rules.count(self.known, code)
+        return self.rules[code]
 
     def of_question(self, asked: Asked) -> Spoken:
-        """The paths of two from the asked entity to others, as in `of_claims`; hubs are left out (`MOST_WALKED`)."""
-        steps = self._second_steps(asked.entity)
-        entities, place = np.unique(steps.other, return_inverse=True)
-        values: FloatArray = np.bincount(place.ravel(), steps.share, minlength=len(entities)).astype(np.float64)
-        return _SpokenPaths(entities, values, self.graph, asked.entity, steps)
+        """The entities that paths lead to from the asked one."""
+        rules, index = self.rules_for(asked.code), self.graph.index
+        links, others = distinct_links(asked.entity, *self.graph.links_of(asked.entity))
+        paths = rule_paths(
+            index_arrays(index),
+            index.num_relations,
+            asked.entity,
+            (links, others),
+            self._given(others),
+            (rules.starts, rules.second),
+            MOST_STEPS,
+        )
+        entities, place = np.unique(paths[:, 2], return_inverse=True)
+        sums = np.bincount(place.ravel(), rules.weight[paths[:, 1]], minlength=len(entities))
+        return _SpokenPaths(entities, np.log1p(sums / SCALE), rules, (links, others), paths)
 
-    def _second_steps(self, entity: int) -> _Steps:
-        near = np.unique(self.graph.links_of(entity)[1])
-        counts = link_counts(self.graph, near)
-        order = np.argsort(counts, kind="stable")
-        near = np.sort(near[order][np.cumsum(counts[order]) <= MOST_WALKED])
-        rows = link_rows(self.graph, near)
-        wide = 1 + int(rows.other.max(initial=0))
-        place, other = np.divmod(np.unique(rows.owner * wide + rows.other), wide)
-        degree = np.bincount(place, minlength=len(near))
-        return _Steps(near[place], other, 1.0 / degree[place])
+    def _given(self, entities: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """The given links of some entities as `rule_paths` takes them."""
+        place, sides = self.graph.given_sides_of(entities)
+        link = index_links(self.graph.index, sides[:, 0])
+        counts = np.flatnonzero(link >= 0)
+        if not len(counts):
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        counts = counts[np.lexsort((sides[counts, 1], link[counts], place[counts]))]
+        starts = np.searchsorted(place[counts], np.arange(len(entities) + 1))
+        return starts, link[counts], sides[counts, 1]
 
     def of_claims(self, claims: IntArray) -> FloatArray:
-        """(claims, 6) features of each claim's two ends, as `features` has them.
-
-        log(1 + common neighbours); the sum over these of 1/degree, so that a common hub says little; the same over
-        paths of three steps, 1/degree of both entities between, as log(1 + 100·sum) and as yes or no; log(1 + degree)
-        of both.
-        """
-        degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
-        leave = sparse.dia_array((1 / np.maximum(degree, 1)[None], [0]), shape=self.adjacency.shape).tocsr()
-        features = np.empty((len(claims), len(self.features)))
-        alone = len(degree) - 1
-        claims = np.where((claims < 0) | (claims > alone), alone, claims)  # in no triple
-        reach = np.minimum(self.adjacency @ degree, len(degree))[claims[:, 0]]  # by way of a hub, nearly all entities
-        cuts = np.flatnonzero(np.diff(np.cumsum(reach) // REACHED_AT_ONCE)) + 1
-        for rows in np.split(np.arange(len(claims)), cuts):
-            head, _, tail = claims[rows].T
-            near, far = self.adjacency[head], self.adjacency[tail]
-            second = near @ leave  # (claims, entities) 1/degree at the head's neighbours
-            third = (second @ self.adjacency) @ leave
-            two, three = _overlap(second, far), _overlap(third, far)
-            parts = (np.log1p(_overlap(near, far)), two, np.log1p(LONG_PATH_SCALE * three), three > 0)
-            features[rows] = np.stack([*parts, np.log1p(degree[head]), np.log1p(degree[tail])], axis=1)
-        return features
+        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
+        return self.of_both_ends(claims)
 
     def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
-        """The paths of two, which are the same from either end."""
-        del asks_tail
-        return features[:, self.features.index("paths of two")]
+        """That of the end which is asked for."""
+        return features[:, 1 if asks_tail else 0]
 
 
 @dataclass(frozen=True)
 class _SpokenPaths(Spoken):
-    """graph, entity: what was asked; steps: the second steps of its paths"""
+    """rules: of the asked relation; links: of the asked entity, and their other ends
 
-    graph: GrownGraph
-    entity: int
-    steps: _Steps
+    paths: (paths, 3) as `rule_paths` has them
+    """
+
+    rules: Rules
+    links: tuple[IntArray, IntArray]
+    paths: IntArray
 
     def why(self, answers: IntArray) -> list[Why | None]:
-        """The first link of the path that speaks most for each answer: by way of the entity with the fewest others."""
-        links, others = self.graph.links_of(self.entity)
+        """The surest path to each answer; among equals the first one."""
+        confidence = self.rules.confidence
         reasons: list[Why | None] = []
         for answer in answers.tolist():
-            rows = np.flatnonzero(self.steps.other == answer)
+            rows = np.flatnonzero(self.paths[:, 2] == answer)
             if not len(rows):
                 reasons.append(None)
                 continue
-            best = rows[np.argmax(self.steps.share[rows])]
-            between = int(self.steps.between[best])
-            reasons.append(Why(int(links[others == between].min()), between, float(self.steps.share[best])))
+            link, rule, _ = self.paths[rows[np.argmax(confidence[self.paths[rows, 1]])]].tolist()
+            code, other = (int(column[link]) for column in self.links)
+            counts = int(self.rules.hits[rule]), int(self.rules.reached[rule])
+            reasons.append(PathWhy(code, other, float(confidence[rule]), int(self.rules.second[rule]), *counts))
         return reasons
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """Second steps of paths: from which entity between to which other, and 1/degree of the one between."""
-
-    between: IntArray
-    other: IntArray
-    share: FloatArray
-
-
-def _overlap(one: Any, other: Any) -> FloatArray:
-    return np.asarray(one.multiply(other).sum(axis=1), dtype=np.float64).ravel()

@@ -1,9 +1,9 @@
 """What a kind of evidence is. Read this first to add one.
 
-A *source* says what a graph has to say about answers and claims, beside the vectors. `Links`, `Habits` and `Paths` are
-sources, each in a file of its own. A new one is a subclass of `Source` in a file of its own, and its name in the list
-of `registry.py` (or a call of `registry.register`, from outside this package). Nothing else is needed: it ranks
-once `RankingWeights` names it, and it is kept up when triples come and go.
+A *source* says what a graph has to say about answers and claims, beside the vectors. `Links`, `Habits`, `Paths` and
+`Company` are sources, each in a file of its own. A new one is a subclass of `Source` in a file of its own, and its name
+in the list of `registry.py` (or a call of `registry.register`, from outside this package). Nothing else is needed: it
+ranks once `RankingWeights` names it, and it is kept up when triples come and go.
 
 A source is counted on known triples, and holds the graph that it speaks about: known triples by entity, and given ones
 beside them (`GrownGraph`). It is never changed: `plus`, `minus` and `with_given` make another one. Directed relations
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ookg.graph.grown import GrownGraph, Triple, link_code
 from ookg.scoring.queries import Queries
-from ookg.types import FloatArray, IntArray
+from ookg.types import FloatArray, IntArray, Scores
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,24 @@ class Spoken:
     def row(self, num_answers: int) -> Tensor:
         """(1, answers) the evidence for each of the first entities."""
         row = np.zeros((1, num_answers), dtype=np.float32)
-        entities, values = self.entities, self.values
-        if len(entities) and int(entities.max()) >= num_answers:
-            inside = entities < num_answers
-            entities, values = entities[inside], values[inside]
-        row[0, entities] = values
+        self.fill(row[0])
         return torch.from_numpy(row)
+
+    def fill(self, row: Scores) -> None:
+        """Write the evidence for each of the first entities into a row of zeros, (answers,)."""
+        entities, values = self.entities, self.values
+        if len(entities) and int(entities.max()) >= len(row):
+            inside = entities < len(row)
+            entities, values = entities[inside], values[inside]
+        row[entities] = values
+
+    def of(self, answers: IntArray) -> FloatArray:
+        """(answers,) the evidence for some answers."""
+        if not len(self.entities):
+            return np.zeros(len(answers))
+        order = np.argsort(self.entities, kind="stable")
+        place = order[np.minimum(np.searchsorted(self.entities, answers, sorter=order), len(order) - 1)]
+        return np.where(self.entities[place] == answers, self.values[place], 0.0)
 
     def why(self, answers: IntArray) -> Sequence[Why | None]:
         """For each of some answers the link that speaks most for it; None where none does. By default it has none."""
@@ -86,6 +98,7 @@ class Source(ABC):
         the closed form; 0: nothing, unless it is asked for by name
     features: the names of what it says about a claim
     judges: whether the judge of claims looks at these
+    known_alone: whether it counts on known triples alone, so that given ones do not change what it counted
     graph: the triples that it speaks about
     """
 
@@ -94,6 +107,7 @@ class Source(ABC):
     closed_form_weight: ClassVar[float] = 0.0
     features: ClassVar[tuple[str, ...]]
     judges: ClassVar[bool] = True
+    known_alone: ClassVar[bool] = False
     graph: GrownGraph
 
     # Counting.
@@ -134,12 +148,30 @@ class Source(ABC):
         be answered together.
         """
         ends = zip(queries.entity.tolist(), queries.relation.tolist(), queries.asks_tail.tolist(), strict=True)
-        rows = [self.of_question(Asked(*end)).row(num_answers) for end in ends]
-        return torch.cat(rows).to(device) if rows else torch.zeros(0, num_answers, device=device)
+        rows = np.zeros((len(queries), num_answers), dtype=np.float32)
+        for row, end in zip(rows, ends, strict=True):
+            self.of_question(Asked(*end)).fill(row)
+        return torch.from_numpy(rows).to(device)
 
     @abstractmethod
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims, features) what it says about each claim (head, relation, tail); ids below 0 are unknown: 0."""
+
+    def of_both_ends(self, claims: IntArray) -> FloatArray:
+        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one.
+
+        For sources that know of nothing but questions: each is asked once.
+        """
+        values = np.zeros((len(claims), 2))
+        known = np.flatnonzero((claims >= 0).all(axis=1))
+        for column, (near, far) in enumerate(((2, 0), (0, 2))):
+            questions, place = np.unique(claims[known][:, [near, 1]], axis=0, return_inverse=True)
+            order = np.argsort(place.ravel(), kind="stable")
+            groups = np.split(known[order], np.cumsum(np.bincount(place.ravel()))[:-1])
+            for (entity, relation), mine in zip(questions.tolist(), groups, strict=False):
+                said = self.of_question(Asked(entity, relation, asks_tail=far == 2))
+                values[mine, column] = said.of(claims[mine, far])
+        return values
 
     def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
         """(claims,) the evidence for the tail (or head) of each claim as an answer, from its features.

@@ -18,8 +18,8 @@ class RankingWeights(Mapping[str, float]):
 
     vector: of -D, standardised over the known entities of the query, so that it fits any model's scale
     links: of the confidence of the best direct link, 0 to 1; habits: of log(1 + times seen at this end of the relation)
-    company: of what those have who share a triple with the asked entity; paths: of paths of two steps; and any other
-        registered source
+    paths: of what paths of two steps lead to; company: of what those have who share a link with the asked entity; and
+        any other registered source
     new: what an answer that is itself new gets on top; below 0 as a rule, as few answers are
 
     Weights are given by name, or in this order. What is not given has its default, which for all but vector, links and

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import torch
 from torch import Tensor
@@ -76,8 +77,8 @@ class LinkReason:
     """A triple of the asked entity that speaks for an answer.
 
     direction "out": the asked entity is its head; confidence: how often the asked relation goes with such a link
-    via: the entity at its other end, where that is one between the asked entity and the answer; then the confidence is
-        1/degree of that one
+    via: the entity at its other end, where that is not the answer: one on a path there, or one that others share; then
+        the confidence is that of the path, or the share of those others that have the answer
     """
 
     relation: str
@@ -87,10 +88,92 @@ class LinkReason:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A link of some entity to another one. direction "out": from the first to the other."""
+
+    relation: str
+    direction: Literal["out", "in"]
+    entity: str
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """What the first entity has; "it" is that one."""
+        words = f"{name(self.relation)} {name(self.entity)}"
+        return words if self.direction == "out" else f"'{name(self.entity)} {name(self.relation)} it'"
+
+
+@dataclass(frozen=True)
+class AnswerReason(ABC):
+    """What speaks for an answer.
+
+    kind: which evidence it is; link: of the asked entity; answer: what that speaks for
+    """
+
+    kind: ClassVar[str]
+    link: Step
+    answer: Step
+
+    @abstractmethod
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """In words. name: how entities and relations are shown, from their labels."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, with the words."""
+        return {"kind": self.kind, "text": self.text()} | asdict(self)
+
+
+@dataclass(frozen=True)
+class ByLink(AnswerReason):
+    """A direct link to the answer; confidence: how many of the pairs with such a link have the asked relation too."""
+
+    kind: ClassVar[str] = "link"
+    confidence: float
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """The link, and how sure it is."""
+        asked = name(self.answer.relation)
+        return f"{self.link.text(name)} is stated, and {self.confidence:.0%} of such pairs have {asked} too"
+
+
+@dataclass(frozen=True)
+class ByCompany(AnswerReason):
+    """Of those who share a link with the asked entity, `having` have the asked relation, and `count` this answer."""
+
+    kind: ClassVar[str] = "company"
+    count: int
+    having: int
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """How many who share the link have the answer."""
+        have = "has" if self.count == 1 else "have"
+        return f"{self.count} of {self.having} with {self.link.text(name)} {have} {self.answer.text(name)}"
+
+
+@dataclass(frozen=True)
+class ByPath(AnswerReason):
+    """A path of two links to the answer; of the `reached` ones that were counted elsewhere `hits` led rightly.
+
+    second: the link from the end of the first one to the answer
+    """
+
+    kind: ClassVar[str] = "path"
+    second: Step
+    hits: int
+    reached: int
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """Both links, and how often such a path was right."""
+        ends = [name(self.link.entity), name(self.second.relation), name(self.second.entity)]
+        second = " ".join(ends if self.second.direction == "out" else ends[::-1])
+        counts = f"{self.hits} of {self.reached} such paths were right"
+        return f"{self.link.text(name)}, and {second}: {counts}"
+
+
+@dataclass(frozen=True)
 class Answer:
     """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1.
 
     link: where all evidence counts, the direct link that speaks most for it
+    reasons: where all evidence counts, what speaks for it, that which adds most to its score first
     """
 
     entity: str
@@ -99,6 +182,7 @@ class Answer:
     is_known: bool
     is_new: bool
     link: LinkReason | None = None
+    reasons: tuple[AnswerReason, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights, answer_scores, reasons
-from ookg.evidence.source import Asked, Spoken, Why
-from ookg.extension.answers import Answer, LinkReason, Prediction, Reasons
+from ookg.evidence.source import Asked, Spoken
+from ookg.extension.answers import Answer, Prediction, Reasons
 from ookg.extension.lookup import entity_id, relation_id
-from ookg.extension.reasons import explanation, trust_in
+from ookg.extension.reasons import answer_reasons, explanation, first_link, trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
 from ookg.scoring.nearest import best_places, gaps_to_all
@@ -176,11 +176,19 @@ def _prediction(state: State, asked: Asked, scores: Scores, options: AnswerOptio
         scores[stated] = -np.inf
     best = best_places(scores, options.top)
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
-    links = [_reason(state, answer, why) for answer, why in zip(best.tolist(), reasons(spoken, best), strict=True)]
-    rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), links, strict=True)
+    speaks = reasons(spoken, weights, best) if weights is not None else [[] for _ in best]
+    rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, strict=True)
     answers = [
-        Answer(label, score, rank, place in known, place >= num_known, link)
-        for rank, (place, score, label, link) in enumerate(rows, start=1)
+        Answer(
+            label,
+            score,
+            rank,
+            is_known=place in known,
+            is_new=place >= num_known,
+            link=first_link(state, place, mine),
+            reasons=answer_reasons(state, asked, place, mine),
+        )
+        for rank, (place, score, label, mine) in enumerate(rows, start=1)
     ]
     if entity < num_known:
         return Prediction(answers, [], [], None)
@@ -195,11 +203,3 @@ def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[
         return {}
     assert state.evidence is not None  # `answered` with weights is asked of a state with evidence
     return state.evidence.of_question(asked, weights)
-
-
-def _reason(state: State, answer: int, why: Why | None) -> LinkReason | None:
-    """A link that speaks for an answer, in words."""
-    if why is None:
-        return None
-    via = None if why.other == answer else state.entities.label(why.other)
-    return LinkReason(state.relations.label(why.link // 2), "in" if why.link % 2 else "out", why.strength, via)

@@ -9,7 +9,11 @@ from typing import overload
 
 import numpy as np
 
-from ookg.extension.answers import Reason
+from ookg.evidence.combined import Speaks
+from ookg.evidence.company import CompanyWhy
+from ookg.evidence.paths import PathWhy
+from ookg.evidence.source import Asked, Why
+from ookg.extension.answers import AnswerReason, ByCompany, ByLink, ByPath, LinkReason, Reason, Step
 from ookg.extension.groups import as_tuples
 from ookg.extension.state import State
 from ookg.graph.grown import Batch
@@ -59,6 +63,37 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
             )
         ]
     return sorted(reasons, key=lambda reason: -reason.weight)
+
+
+def first_link(state: State, answer: int, speaks: Sequence[Speaks]) -> LinkReason | None:
+    """The link that speaks for an answer by the first source that has one."""
+    if not speaks:
+        return None
+    why = speaks[0].why
+    step = _step(state, why.link, why.other)
+    return LinkReason(step.relation, step.direction, why.strength, None if why.other == answer else step.entity)
+
+
+def answer_reasons(state: State, asked: Asked, answer: int, speaks: Sequence[Speaks]) -> tuple[AnswerReason, ...]:
+    """What speaks for an answer, that which adds most to its score first; what takes away from it is left out."""
+    speaks = sorted((one for one in speaks if one.worth > 0), key=lambda one: -one.worth)
+    return tuple(_answer_reason(state, _step(state, asked.code, answer), one.why) for one in speaks)
+
+
+def _answer_reason(state: State, answer: Step, why: Why) -> AnswerReason:
+    link = _step(state, why.link, why.other)
+    match why:
+        case CompanyWhy():
+            return ByCompany(link, answer, why.count, why.having)
+        case PathWhy():
+            second = replace(_step(state, why.second, why.other), entity=answer.entity)
+            return ByPath(link, answer, second, why.hits, why.reached)
+        case _:
+            return ByLink(link, answer, why.strength)
+
+
+def _step(state: State, link: int, other: int) -> Step:
+    return Step(state.relations.label(link // 2), "in" if link % 2 else "out", state.entities.label(other))
 
 
 def notes(state: State) -> list[str]:

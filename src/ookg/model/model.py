@@ -25,6 +25,7 @@ from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.extension.answers import (
     Answer,
+    AnswerReason,
     LinkReason,
     NewVectors,
     Prediction,
@@ -62,6 +63,7 @@ from ookg.types import IntArray
 
 __all__ = [
     "Answer",
+    "AnswerReason",
     "Classification",
     "Given",
     "LinkReason",

@@ -150,11 +150,6 @@ class Simulation:
         kept = np.sort(order[_places(np.maximum(given[:, 0], given[:, 2])) < most])
         return replace(self, given=self.given[kept])
 
-    @cached_property
-    def residuals(self) -> Residuals:
-        """How far candidates are off among the known triples."""
-        return Residuals.of(self.embedding, self.hidden.known)
-
     def halves(self, seed: int) -> tuple[Simulation, Simulation]:
         """Two parts of about equal size, alike in the entities' numbers of triples: to choose on, and to check."""
         first = self.in_first_half(seed)
