@@ -341,8 +341,8 @@ def test_vectors_weighed_by_how_far_candidates_are_off(geometry: Geometry) -> No
         fitting = candidates(embedding, support, rows).double()
         certain, total = torch.zeros_like(mean), torch.zeros_like(mean)
         for candidate, (residual, centre, extent) in zip(fitting, parts, strict=True):
-            certain += 1 / residual + strength / extent
-            total += candidate / residual + strength * centre / extent
+            certain += 1 / residual + strength / len(rows) / extent
+            total += candidate / residual + strength / len(rows) * centre / extent
         close(vector, geometry.constrained((total / certain)[None])[0])
 
 

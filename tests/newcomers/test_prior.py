@@ -97,13 +97,13 @@ def test_the_estimate_with_a_prior_by_hand() -> None:
     assert found.tolist() == pytest.approx(expected)
 
 
-def test_its_precision_is_the_sum_of_those_of_its_triples() -> None:
+def test_its_precision_is_the_sum_of_those_of_its_triples_and_once_the_prior() -> None:
     residuals, found = Residuals.of(EMBEDDING, KNOWN), newcomers([[3, 0, 1], [2, 1, 3], [0, 0, 3]], Precision())
     rows, place = found.support.rows_of(np.array([0]))
     one = residuals.estimates(EMBEDDING, found.support, rows, place, 1, 0.5)
     expected = [2 * V0 / s + V0 / z for s, z in zip(S0, S1, strict=True)]
     tail, back = (residuals.centre_precision[number].tolist() for number in (1, 3))
-    expected = [e + 0.5 * (V0 / t + a + b) for e, t, a, b in zip(expected, T0, tail, back, strict=True)]
+    expected = [e + 0.5 / 3 * (V0 / t + a + b) for e, t, a, b in zip(expected, T0, tail, back, strict=True)]
     assert one.precision[0].tolist() == pytest.approx(expected)
 
 

@@ -35,7 +35,7 @@ def estimates(
     prior: float,
     num_groups: int,
 ) -> Array:
-    """(Σ c/s² + λ Σ m/t²) / P and P = Σ 1/s² + λ Σ 1/t² over the rows of each group, (2, num_groups, entity_width).
+    """(Σ c/s² + λ mean m/t²) / P and P = Σ 1/s² + λ mean 1/t² over each group's rows, (2, num_groups, entity_width).
 
     NaN and 0 for a group without rows.
 
@@ -138,6 +138,7 @@ def _sum_estimates(
     task = next_task(board, 0)
     while task >= 0:
         for group in range(task * GROUPS, min(sums.shape[1], (task + 1) * GROUPS)):
+            share = prior / np.float32(max(1, starts[group + 1] - starts[group]))
             for number in range(starts[group], starts[group + 1]):
                 prefetch_row(entities, neighbor[chosen[min(number + AHEAD, len(chosen) - 1)]])
                 row, kind = chosen[number], directed[number]
@@ -145,7 +146,7 @@ def _sum_estimates(
                 _add_weighted(candidate, precision[kind], sums[0, group], sums[1, group])
                 if prior > 0:
                     for k in range(len(held)):
-                        held[k] = prior * centre_precision[kind, k]
+                        held[k] = share * centre_precision[kind, k]
                     _add_weighted(centre[kind], held, sums[0, group], sums[1, group])
         task_done(board, 0)
         task = next_task(board, 0)

@@ -9,9 +9,10 @@ triple determines for it, and m₀ and v₀, the mean and variance of all entity
 A relation without a training triple has v₀, m₀ and v₀. A newcomer with the candidates cᵢ over lᵢ, and a prior of
 strength λ, then has
 
-    P = Σ 1/s²ᵢ + λ Σ 1/t²ᵢ,        e = (Σ cᵢ/s²ᵢ + λ Σ mᵢ/t²ᵢ) / P
+    P = Σ 1/s²ᵢ + λ mean 1/t²ᵢ,        e = (Σ cᵢ/s²ᵢ + λ mean mᵢ/t²ᵢ) / P
 
 and 1/P is how uncertain that is. Each triple is a summand of its own: one that comes or goes is added or taken away.
+The prior counts once, however many triples there are: what they say outweighs it in the end.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class Residuals:
         """e·P and P of each group, (2, size, entity_width), in plain PyTorch."""
         table, device = embedding.entities, embedding.device
         sums = torch.zeros(2, size, table.shape[1], dtype=table.dtype, device=device)
-        step = max(1, CHUNK_NUMBERS // table.shape[1])
+        step, sizes = max(1, CHUNK_NUMBERS // table.shape[1]), np.bincount(place, minlength=size)
         for start in range(0, len(rows), step):
             chunk = rows[start : start + step]
             group = torch.from_numpy(place[start : start + step]).to(device)
@@ -148,7 +149,8 @@ class Residuals:
             sums[0].index_add_(0, group, candidates(embedding, support, chunk) * precision)
             sums[1].index_add_(0, group, precision)
             if prior > 0:
-                held = prior * self.centre_precision[directed]
+                share = torch.from_numpy(prior / sizes[place[start : start + step]]).to(table)
+                held = share[:, None] * self.centre_precision[directed]
                 sums[0].index_add_(0, group, self.centre[directed] * held)
                 sums[1].index_add_(0, group, held)
         return sums
