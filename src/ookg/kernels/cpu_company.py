@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ookg.kernels.cpu_compile import compiled
+from ookg.kernels.compiled_or_plain import compiled
 from ookg.types import Array
 
 
