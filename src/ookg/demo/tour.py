@@ -109,5 +109,8 @@ def _answers(found: Prediction) -> Text:
 
 
 def _why(question: str, found: Prediction) -> str:
+    """What speaks most for the first answer: what the graph says, or else the triples that made the vector."""
+    if found.answers[0].reasons:
+        return found.answers[0].reasons[0].text()
     shares = [f"{reason.weight:.0%} {reason.relation} {reason.entity}" for reason in found.explanation]
     return f"{question} follows from " + ", ".join(shares)
