@@ -88,8 +88,8 @@ def test_predict_and_evaluate_rank_alike(model: Model, few_shot: FewShotDataset)
 def test_nothing_said_means_chosen_on_few_shot_sets_alone(model: Model, few_shot: FewShotDataset) -> None:
     dataset = unequal(few_shot)
     for data, usual, options in ((few_shot, True, {"shots": 2}), (dataset, False, {"protocol": "all"})):
-        chosen, plain = (model.evaluate(data, chosen=how, **options) for how in (True, False))  # type: ignore[arg-type]
-        assert model.evaluate(data, **options) == (chosen if usual else plain)  # type: ignore[arg-type]
+        chosen, plain = (model.evaluate(data, chosen=how, **options) for how in (True, False))
+        assert model.evaluate(data, **options) == (chosen if usual else plain)
         assert chosen != plain
     said = model.evaluate(few_shot, shots=2, combine=False)
     assert said == model.evaluate(few_shot, shots=2, chosen=False)
@@ -98,7 +98,7 @@ def test_nothing_said_means_chosen_on_few_shot_sets_alone(model: Model, few_shot
 def test_chosen_goes_with_no_other_choice(model: Model, few_shot: FewShotDataset) -> None:
     for said in ({"weights": ookg.Uniform()}, {"refine": True}, {"combine": False}):
         with pytest.raises(InputError, match="leave out weights, refine and combine"):
-            model.evaluate(few_shot, shots=2, chosen=True, **said)  # type: ignore[arg-type]
+            model.evaluate(few_shot, shots=2, chosen=True, **said)
     dataset = unequal(few_shot)
     labelled = replace(dataset, test=replace(dataset.test, truth=np.ones(len(dataset.test), dtype=np.bool_)))
     with pytest.raises(InputError, match="evaluate link prediction"):

@@ -26,6 +26,7 @@ from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Uniform
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import TranslationScorer
+from ookg.types import IntArray
 
 KNOWN, NEW, RELATIONS = 10, 3, 3  # the last new one has no triple
 SIZE = KNOWN + NEW
@@ -42,7 +43,7 @@ def vectors() -> TranslationScorer:
     return TranslationScorer(find_newcomers(embedding, graph, known, given, Uniform()).with_room_for(NEW))
 
 
-def triples() -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def triples() -> tuple[IntArray, IntArray]:
     rng = np.random.default_rng(0)
     known = np.stack([rng.integers(0, high, 50) for high in (KNOWN, RELATIONS, KNOWN)], axis=1)
     return known, np.array([[KNOWN, 0, 1], [2, 1, KNOWN], [KNOWN + 1, 0, 4], [5, 2, KNOWN + 1]])

@@ -46,7 +46,7 @@ def test_each_number_of_triples_is_answered_by_its_way(known: Model) -> None:
     assert two.answers == known.predict(ROWS[:2], **ASKED, weights=closed, combine=False).answers
     assert two.way == "vector of the closed form"
     four = known.predict(ROWS[:4], **ASKED)
-    fitted = {"weights": closed, "refine": FIT, "combine": WAYS[2].ranking}
+    fitted: dict[str, Any] = {"weights": closed, "refine": FIT, "combine": WAYS[2].ranking}
     assert four.answers == known.predict(ROWS[:4], **ASKED, **fitted).answers
     assert four.way == "fitted vector with habits"
 
@@ -82,7 +82,7 @@ def test_other_choices_are_available_by_name(known: Model) -> None:
         {"combine": True},
         {"combine": False},
     ):
-        assert known.predict(ROWS, **ASKED, **said).way is None  # type: ignore[arg-type]
+        assert known.predict(ROWS, **ASKED, **said).way is None
     correlation = known.predict(ROWS, **ASKED, weights=ookg.Correlation(), refine=False, combine=False)
     for said in ({"refine": False}, {"combine": False}):
         assert known.predict(ROWS, **ASKED, **said).answers == correlation.answers  # type: ignore[arg-type]
