@@ -47,8 +47,8 @@ def vectors_of(hidden: Hidden, settings: TrainingSettings, kept: Path | None) ->
     """The default model of what is left, trained or read from where it was kept."""
     if kept is not None and kept.exists():
         stored = np.load(kept)
-        tables = [torch.from_numpy(stored[name]).float() for name in ("entities", "relations")]
-        return Embedding(settings.geometry, *tables)
+        entities, relations = (torch.from_numpy(stored[name]).float() for name in ("entities", "relations"))
+        return Embedding(settings.geometry, entities, relations)
     ids = torch.from_numpy(hidden.known).to(choose_device("auto"))
     tables = TrainingRun(Trainer(ids, hidden.num_known, hidden.num_relations, settings)).run()
     if kept is not None:
@@ -70,9 +70,8 @@ def main() -> None:
     parser.add_argument("--model", default="transe")
     parser.add_argument("--models", type=Path, metavar="FOLDER")
     options = parser.parse_args()
-    print(
-        "| set | triples | questions | closed form, uniform | correlation | default | gain |\n| --- |" + " ---: |" * 6
-    )
+    print("| set | triples | questions | closed form, uniform | correlation | default | gain |")
+    print("| --- |" + " ---: |" * 6)
     for name in options.sets:
         triples = triples_of(name)
         entities, relations = 1 + int(triples[:, [0, 2]].max()), 1 + int(triples[:, 1].max())
