@@ -37,7 +37,8 @@ MOST_HIDDEN, MOST_QUESTIONS, FEWEST_QUESTIONS = 700, 400, 60
 def triples_of(name: str) -> IntArray:
     """The training triples of a data set, as ids."""
     if name.endswith(".npz"):
-        return np.load(name)["train"].astype(np.int64)
+        triples: IntArray = np.load(name)["train"].astype(np.int64)
+        return triples
     from ookg.datasets.folder import load_dataset
 
     return load_dataset(name).train.ids
@@ -47,13 +48,13 @@ def vectors_of(hidden: Hidden, settings: TrainingSettings, kept: Path | None) ->
     """The default model of what is left, trained or read from where it was kept."""
     if kept is not None and kept.exists():
         stored = np.load(kept)
-        entities, relations = (torch.from_numpy(stored[name]).float() for name in ("entities", "relations"))
-        return Embedding(settings.geometry, entities, relations)
+        vectors = {name: torch.from_numpy(stored[name]).float() for name in ("entities", "relations")}
+        return Embedding(settings.geometry, **vectors)
     ids = torch.from_numpy(hidden.known).to(choose_device("auto"))
     tables = TrainingRun(Trainer(ids, hidden.num_known, hidden.num_relations, settings)).run()
     if kept is not None:
-        arrays = {"entities": tables.entity_vectors.cpu().numpy(), "relations": tables.relation_vectors.cpu().numpy()}
-        np.savez(kept, **arrays)
+        entities, relations = tables.entity_vectors.cpu().numpy(), tables.relation_vectors.cpu().numpy()
+        np.savez(kept, entities=entities, relations=relations)
     return Embedding(settings.geometry, tables.entity_vectors.cpu(), tables.relation_vectors.cpu())
 
 

@@ -26,8 +26,9 @@ DEFAULT_RANKING: dict[NewcomerMethod, RankingWeights] = {
     "refined": RankingWeights(),
 }
 # How questions are answered where nothing is said and nothing was tuned, by the newcomer's number of triples. Rounded
-# from what ranked best on hidden entities of five graphs (FB15k-237, NELL-995, CoDEx-S, WN11, FB15k): evidence is counted
-# as confidences and as logarithms of shares, so that it means the same on other graphs (`benchmarks/few_triples.py`).
+# from what ranked best on hidden entities of five graphs (FB15k-237, NELL-995, CoDEx-S, WN11, FB15k): evidence is
+# counted as confidences and as logarithms of shares, so that it means the same on other graphs
+# (`benchmarks/few_triples.py`).
 DEFAULT_WAYS = Ways(
     [
         Way(1, False, RankingWeights.alone(vector=1.0, links=6.0, paths=0.2, company=0.3, new=-1.5)),
