@@ -1,0 +1,290 @@
+// A question about an entity, and its answers with scores, trust and reasons.
+
+import { api } from "./api.js";
+import { Combobox } from "./combobox.js";
+import { announce, el, failure, icon, loading, unseen } from "./dom.js";
+import { count, counted, entityLink, labelOf, percent, score, tag, trustBlock } from "./words.js";
+
+const CHIPS = 12;
+const SHOWN = 10;
+const MORE = 50;
+const TOLD = 3;
+
+export class Ask {
+  /**
+   * entity: {id, name} that is asked about
+   * onAsked: called with {relation, end}, so that the address can keep the question
+   * onAnswers: called with the question and its answers
+   */
+  constructor({ entity, onAsked, onAnswers }) {
+    this.entity = entity;
+    this.onAsked = onAsked;
+    this.onAnswers = onAnswers;
+    this.end = "head";
+    this.asked = 0;
+
+    this.relation = new Combobox({
+      label: "Relation",
+      kind: "relation",
+      isLabelSeen: false,
+      placeholder: "Which relation?",
+      onChoose: () => this.ask(),
+    });
+    this.blank = el("span", { class: "question-blank", "aria-hidden": "true" }, "?");
+    this.subject = el("span", { class: "question-entity" }, labelOf(entity.id, entity.name));
+    this.swap = el(
+      "button",
+      { type: "button", class: "icon-button", on: { click: () => this.turn() } },
+      icon("swap"),
+    );
+    this.line = el("div", { class: "question" });
+    this.chips = el("div", { class: "chips", role: "group", "aria-label": "Ask for" });
+    this.hideKnown = el("input", { type: "checkbox", id: "hide-known" });
+    this.refine = el("input", { type: "checkbox", id: "refine" });
+    this.results = el(
+      "div",
+      { class: "answers" },
+      el("p", { class: "empty" }, "Choose a relation: the likely answers come with scores, trust and reasons."),
+    );
+    this.form = el(
+      "form",
+      { class: "ask-form", on: { submit: (event) => this.submitted(event) } },
+      this.line,
+      this.chips,
+      el(
+        "div",
+        { class: "form-end" },
+        el("label", { class: "check", for: "hide-known" }, this.hideKnown, "Only what is missing"),
+        entity.isNew &&
+          el(
+            "label",
+            { class: "check", for: "refine", title: "Fits the vector to the facts: better, and slower" },
+            this.refine,
+            "Refine",
+          ),
+        el("button", { type: "submit", class: "button button-main" }, "Ask"),
+      ),
+    );
+    this.element = el(
+      "section",
+      { class: "card ask", "aria-labelledby": "ask-title" },
+      el("h2", { id: "ask-title" }, "What is missing?"),
+      this.form,
+      this.results,
+    );
+    this.arrange();
+    this.offer();
+  }
+
+  arrange() {
+    const isHead = this.end === "head";
+    const [first, last] = isHead ? [this.subject, this.blank] : [this.blank, this.subject];
+    this.line.replaceChildren(first, this.relation.element, last, this.swap);
+    const other = isHead ? "Ask for what points to it" : "Ask for what it points to";
+    this.swap.setAttribute("aria-label", other);
+    this.swap.title = other;
+  }
+
+  turn() {
+    this.end = this.end === "head" ? "tail" : "head";
+    this.arrange();
+    this.swap.focus();
+    announce(this.end === "head" ? "Asking for what it points to" : "Asking for what points to it");
+  }
+
+  /** A relation in one click, where the graph has few enough of them to show. */
+  async offer() {
+    try {
+      const { results } = await api.search("", { kind: "relation", limit: CHIPS });
+      this.chips.replaceChildren(
+        ...results.map(({ relation, name }) =>
+          el(
+            "button",
+            {
+              type: "button",
+              class: "chip",
+              on: {
+                click: () => {
+                  this.relation.set(relation, name);
+                  this.ask();
+                },
+              },
+            },
+            labelOf(relation, name),
+          ),
+        ),
+      );
+    } catch {
+      this.chips.hidden = true;
+    }
+  }
+
+  submitted(event) {
+    event.preventDefault();
+    this.ask();
+  }
+
+  /** Ask what the address says. */
+  restore({ relation, end }) {
+    this.end = end === "tail" ? "tail" : "head";
+    this.arrange();
+    this.relation.set(relation);
+    return this.ask({ isRestored: true });
+  }
+
+  async ask({ top = SHOWN, isRestored = false } = {}) {
+    const turn = (this.asked += 1);
+    let relation;
+    try {
+      relation = await this.relation.resolve();
+      if (relation === null) {
+        this.relation.input.focus();
+        return;
+      }
+      const relationLabel = this.relation.text;
+      const question = { [this.end]: this.entity.id, relation, top, explain: true };
+      if (this.hideKnown.checked) question.hide_known = true;
+      if (this.refine.checked) question.refine = true;
+      this.results.replaceChildren(loading("Asking"));
+      if (!isRestored) this.onAsked({ relation, end: this.end });
+      const prediction = await api.predict(question);
+      if (turn !== this.asked) return;
+      this.show(question, relationLabel, prediction);
+      this.onAnswers({ ...question, relationLabel }, prediction.answers);
+    } catch (problem) {
+      if (turn === this.asked) this.results.replaceChildren(failure(problem, () => this.ask({ top })));
+    }
+  }
+
+  show(question, relationLabel, prediction) {
+    const { answers, explanation, trust, notes } = prediction;
+    const isHead = question.head !== undefined;
+    const me = labelOf(this.entity.id, this.entity.name);
+    const title = isHead ? `${me} · ${relationLabel} · ?` : `? · ${relationLabel} · ${me}`;
+    announce(
+      answers.length
+        ? `${counted(answers.length, "answer")}. First: ${labelOf(answers[0].entity, answers[0].name)}`
+        : "No answers",
+    );
+    this.results.replaceChildren(
+      ...[
+        answers.length > 0 && this.headline(me, prediction),
+        trust && trustBlock(trust),
+        answers.length
+          ? this.table(title, answers)
+          : el("p", { class: "empty" }, "No answers: everything that fits is known already."),
+        answers.length === question.top &&
+          question.top < MORE &&
+          el(
+            "button",
+            { type: "button", class: "button", on: { click: () => this.ask({ top: MORE }) } },
+            `Show ${count(MORE)} answers`,
+          ),
+        explanation.length > 0 && this.because(me, explanation),
+        ...(notes ?? []).map((note) => el("p", { class: "notice" }, note)),
+      ].filter(Boolean),
+    );
+  }
+
+  /** The first answer and why, in a sentence. */
+  headline(me, { answers, explanation }) {
+    const [first] = answers;
+    return el(
+      "div",
+      { class: "headline" },
+      el("p", { class: "muted" }, first.is_known ? "Known already" : "Most likely"),
+      el("p", { class: "headline-answer" }, entityLink(first.entity, first.name)),
+      explanation.length > 0 && el("p", {}, `because ${inWords(me, explanation)}.`),
+    );
+  }
+
+  table(title, answers) {
+    const hasReasons = answers.some((answer) => answer.reasons?.length);
+    const scores = answers.map((answer) => answer.score);
+    const [least, most] = [Math.min(...scores), Math.max(...scores)];
+    return el(
+      "table",
+      { class: hasReasons ? "answers-table has-reasons" : "answers-table" },
+      el("caption", {}, title),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          el("th", { scope: "col", class: "rank" }, unseen("Rank"), el("span", { "aria-hidden": "true" }, "#")),
+          el("th", { scope: "col", class: "answer" }, "Answer"),
+          el("th", { scope: "col", class: "number" }, "Score"),
+          hasReasons && el("th", { scope: "col" }, "Why"),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        answers.map((answer) => {
+          const bar = el("span", { class: "score-bar", "aria-hidden": "true" }, el("span"));
+          bar.firstChild.style.width = `${most > least ? 6 + (94 * (answer.score - least)) / (most - least) : 100}%`;
+          return el(
+            "tr",
+            {},
+            el("td", { class: "rank" }, count(answer.rank)),
+            el(
+              "th",
+              { scope: "row" },
+              entityLink(answer.entity, answer.name),
+              answer.is_known && tag("known", "", "the graph says so already"),
+              answer.is_new && tag("new", "tag-new"),
+            ),
+            el("td", { class: "number" }, score(answer.score), bar),
+            hasReasons && el("td", { class: "why" }, this.reasons(answer.reasons ?? [])),
+          );
+        }),
+      ),
+    );
+  }
+
+  reasons(reasons) {
+    if (reasons.length === 0) return el("span", { class: "muted" }, "by its vector alone");
+    return el("ul", { class: "reasons" }, reasons.map((reason) => el("li", {}, reason)));
+  }
+
+  /** How much each of its own facts has to say. */
+  because(me, explanation) {
+    return el(
+      "details",
+      { class: "because" },
+      el("summary", {}, `What the vector of ${me} is made of: ${counted(explanation.length, "fact")}`),
+      el(
+        "ul",
+        { class: "weights" },
+        explanation.map((reason) => {
+          const bar = el("span", { class: "weight-bar", "aria-hidden": "true" }, el("span"));
+          bar.firstChild.style.width = `${Math.max(1, reason.weight * 100)}%`;
+          const relation = el("span", { class: "relation" }, relationOf(reason));
+          const link = entityLink(reason.entity, reason.name);
+          return el(
+            "li",
+            {},
+            el("span", {}, reason.direction === "in" ? [link, " ", relation, " it"] : [relation, " ", link]),
+            el("span", { class: "weight-share" }, percent(reason.weight)),
+            bar,
+          );
+        }),
+      ),
+    );
+  }
+}
+
+const relationOf = ({ relation, relation_name }) => labelOf(relation, relation_name);
+
+/** "TENET genre action (56 %), directed_by Christopher Nolan (31 %) and 4 others" */
+function inWords(me, explanation) {
+  const told = explanation.slice(0, TOLD).map((reason) => {
+    const other = labelOf(reason.entity, reason.name);
+    const fact = reason.direction === "in" ? `${other} ${relationOf(reason)} ${me}` : `${me} ${relationOf(reason)} ${other}`;
+    return `${fact} (${percent(reason.weight)})`;
+  });
+  const rest = explanation.length - told.length;
+  if (rest > 0) told.push(`${counted(rest, "further fact")}`);
+  return new Intl.ListFormat("en").format(told);
+}

@@ -1,0 +1,116 @@
+// Numbers, times and trust as people say them; names with their ids.
+
+import { el, icon, unseen } from "./dom.js";
+
+const whole = new Intl.NumberFormat("en");
+
+export const count = (number) => whole.format(number);
+
+/** "1 triple", "2 triples", "3 entities". */
+export function counted(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+export function percent(share) {
+  return `${Math.round(share * 100)} %`;
+}
+
+export function score(number) {
+  return number === null || number === undefined ? "–" : number.toFixed(3).replace("-", "−");
+}
+
+export function duration(seconds) {
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  return `${Math.round(seconds / 60)} min`;
+}
+
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const UNITS = [
+  ["day", 86400],
+  ["hour", 3600],
+  ["minute", 60],
+];
+
+/** A time element: how long ago, with the exact time behind it. */
+export function ago(time) {
+  const moment = new Date(time);
+  if (Number.isNaN(moment.getTime())) return el("span", {}, String(time));
+  const seconds = (moment.getTime() - Date.now()) / 1000;
+  const unit = UNITS.find(([, size]) => Math.abs(seconds) >= size);
+  const words = unit ? relative.format(Math.round(seconds / unit[1]), unit[0]) : "just now";
+  return el("time", { datetime: moment.toISOString(), title: moment.toLocaleString() }, words);
+}
+
+/** What people read for an id: its name where there is one. */
+export const labelOf = (id, name) => name || id;
+
+/** A name and, where it differs, the id that programs use. */
+export function named(id, name) {
+  if (!name || name === id) return [el("span", { class: "name" }, id)];
+  return [el("span", { class: "name" }, name), " ", el("code", { class: "id" }, id)];
+}
+
+export const entityAddress = (id) => `#/entity/${encodeURIComponent(id)}`;
+
+/** A link to an entity, with its id beside its name. */
+export function entityLink(id, name) {
+  return el("a", { class: "entity-link", href: entityAddress(id) }, ...named(id, name));
+}
+
+/** A triple in a line, each entity a link. */
+export function tripleLine({ head, relation, tail, head_name, relation_name, tail_name }) {
+  return el(
+    "span",
+    { class: "triple" },
+    entityLink(head, head_name),
+    el("span", { class: "relation" }, " ", labelOf(relation, relation_name), " "),
+    icon("arrow"),
+    entityLink(tail, tail_name),
+  );
+}
+
+function agreement(spread) {
+  if (spread < 0.25) return "that agree closely";
+  if (spread < 0.5) return "that agree well";
+  if (spread < 0.8) return "that agree in part";
+  return "that point to different places";
+}
+
+/** How far to trust the vector of a new entity, in two sentences. */
+export function trustInWords(trust) {
+  const { triples, spread, expected_hits_at_10: hits } = trust;
+  const made = `Its vector is made from ${counted(triples, "fact")}`;
+  const agreeing = spread === null || spread === undefined ? "" : ` ${agreement(spread)}`;
+  const expected =
+    hits === null || hits === undefined
+      ? "How often that is enough has not been measured for this model; ookg tune --save does it."
+      : `The right answer to a question about it is among the first ten in ${percent(hits)} of cases.`;
+  return [`${made}${agreeing}.`, expected];
+}
+
+/** The same as a block, with the figures behind the words. */
+export function trustBlock(trust) {
+  const [made, expected] = trustInWords(trust);
+  const hits = trust.expected_hits_at_10;
+  const figures = [
+    ["facts", count(trust.triples)],
+    ["spread", trust.spread === null || trust.spread === undefined ? "–" : trust.spread.toFixed(2)],
+    ["hits at 10", hits === null || hits === undefined ? "not measured" : percent(hits)],
+  ];
+  return el(
+    "div",
+    { class: "trust" },
+    el("p", {}, el("strong", {}, "Trust. "), made, " ", expected),
+    el(
+      "dl",
+      { class: "figures" },
+      figures.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
+    ),
+  );
+}
+
+/** A small word in a frame. */
+export function tag(word, kind = "", hint = "") {
+  return el("span", { class: `tag ${kind}`.trim(), title: hint || null }, word, hint && unseen(`, ${hint}`));
+}
