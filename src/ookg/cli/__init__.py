@@ -36,6 +36,8 @@ COMMANDS = (
     "datasets",
     "reproduce",
     "determinacy",
+    "serve",
+    "keys",
     "demo",
 )
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from ookg.errors import InputError, ModelFileError
+from ookg.errors import InputError, KeyTaken, ModelFileError, NoRoom, NowBusy
 
 JOURNAL_FILE = "journal.sqlite"
 # SQLite's own files beside it, while it is open or after a crash.
@@ -171,7 +171,7 @@ class Journal:
         (before,) = connection.execute("SELECT request FROM batches WHERE number = ?", (batch.number,)).fetchone()
         if before != request:
             problem = f"{self.path}: key {key!r} is that of another batch (number {batch.number})"
-            raise InputError(f"{problem}; choose a new key for what is new")
+            raise KeyTaken(f"{problem}; choose a new key for what is new")
         return batch
 
     def batches(self, after: int = 0) -> list[Batch]:
@@ -274,11 +274,11 @@ class Journal:
     def _refusal(self, error: sqlite3.Error) -> ModelFileError | InputError:
         code = getattr(error, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return InputError(f"{self.path}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
+            return NowBusy(f"{self.path}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
         if code is not None and code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return InputError(f"{self.path}: cannot be written ({error}); look at the permissions of the directory")
         if code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            return InputError(f"{self.path}: cannot be written ({error}); nothing was added, make room and try again")
+            return NoRoom(f"{self.path}: cannot be written ({error}); nothing was added, make room and try again")
         return ModelFileError(f"{self.path}: damaged journal ({error}); restore it from a copy")
 
 
