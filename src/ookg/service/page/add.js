@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { Combobox } from "./combobox.js";
-import { el, failure, icon, toast, unseen } from "./dom.js";
+import { el, failure, icon, toast } from "./dom.js";
 import { counted, entityAddress } from "./words.js";
 
 const ROWS = 3;
@@ -110,14 +110,13 @@ export class AddView {
   destroy() {}
 
   async prefill(id) {
-    this.newcomer.set(id);
+    this.newcomer.input.value = id;
     this.changed();
     try {
-      const { name } = await api.entity(id, { limit: 1 });
-      this.newcomer.set(id, name);
+      await this.newcomer.resolve();
       this.changed();
     } catch {
-      this.newcomer.say("New to the graph: it will be added as a new entity.");
+      // It is looked up again when the form is sent.
     }
   }
 

@@ -215,6 +215,7 @@ class App {
       this.timer = setTimeout(() => this.askHowFar(), FOLLOW_MS);
     } else if (wasRunning) {
       if (update.state === "done") toast(`Version ${count(update.version)} is the model now.`);
+      if (update.state === "stopped") toast("The update was stopped; the next one goes on from there.");
       if (update.state === "failed") toast(update.error ?? "The update failed.");
       this.changed();
     }

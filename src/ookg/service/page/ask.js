@@ -40,7 +40,7 @@ export class Ask {
     this.line = el("div", { class: "question" });
     this.chips = el("div", { class: "chips", role: "group", "aria-label": "Ask for" });
     this.hideKnown = el("input", { type: "checkbox", id: "hide-known" });
-    this.refine = el("input", { type: "checkbox", id: "refine" });
+    this.combine = el("input", { type: "checkbox", id: "combine" });
     this.results = el(
       "div",
       { class: "answers" },
@@ -55,13 +55,12 @@ export class Ask {
         "div",
         { class: "form-end" },
         el("label", { class: "check", for: "hide-known" }, this.hideKnown, "Only what is missing"),
-        entity.isNew &&
-          el(
-            "label",
-            { class: "check", for: "refine", title: "Fits the vector to the facts: better, and slower" },
-            this.refine,
-            "Refine",
-          ),
+        el(
+          "label",
+          { class: "check", for: "combine", title: "Weighs in direct links and habits of relations, beside the vectors" },
+          this.combine,
+          "With links of the graph",
+        ),
         el("button", { type: "submit", class: "button button-main" }, "Ask"),
       ),
     );
@@ -144,7 +143,7 @@ export class Ask {
       const relationLabel = this.relation.text;
       const question = { [this.end]: this.entity.id, relation, top, explain: true };
       if (this.hideKnown.checked) question.hide_known = true;
-      if (this.refine.checked) question.refine = true;
+      if (this.combine.checked) question.combine = true;
       this.results.replaceChildren(loading("Asking"));
       if (!isRestored) this.onAsked({ relation, end: this.end });
       const prediction = await api.predict(question);
@@ -168,7 +167,7 @@ export class Ask {
     );
     this.results.replaceChildren(
       ...[
-        answers.length > 0 && this.headline(me, prediction),
+        answers.length > 0 && this.headline(prediction),
         trust && trustBlock(trust),
         answers.length
           ? this.table(title, answers)
@@ -181,20 +180,20 @@ export class Ask {
             `Show ${count(MORE)} answers`,
           ),
         explanation.length > 0 && this.because(me, explanation),
-        ...(notes ?? []).map((note) => el("p", { class: "notice" }, note)),
+        ...(notes ?? []).map((note) => el("p", { class: "note" }, note)),
       ].filter(Boolean),
     );
   }
 
   /** The first answer and why, in a sentence. */
-  headline(me, { answers, explanation }) {
+  headline({ answers, explanation }) {
     const [first] = answers;
     return el(
       "div",
       { class: "headline" },
       el("p", { class: "muted" }, first.is_known ? "Known already" : "Most likely"),
       el("p", { class: "headline-answer" }, entityLink(first.entity, first.name)),
-      explanation.length > 0 && el("p", {}, `because ${inWords(me, explanation)}.`),
+      explanation.length > 0 && el("p", {}, `because of ${inWords(explanation)}.`),
     );
   }
 
@@ -277,14 +276,14 @@ export class Ask {
 
 const relationOf = ({ relation, relation_name }) => labelOf(relation, relation_name);
 
-/** "TENET genre action (56 %), directed_by Christopher Nolan (31 %) and 4 others" */
-function inWords(me, explanation) {
+/** "genre action (56 %), directed_by Christopher Nolan (31 %), and 4 further facts" */
+function inWords(explanation) {
   const told = explanation.slice(0, TOLD).map((reason) => {
     const other = labelOf(reason.entity, reason.name);
-    const fact = reason.direction === "in" ? `${other} ${relationOf(reason)} ${me}` : `${me} ${relationOf(reason)} ${other}`;
+    const fact = reason.direction === "in" ? `${other} ${relationOf(reason)} it` : `${relationOf(reason)} ${other}`;
     return `${fact} (${percent(reason.weight)})`;
   });
   const rest = explanation.length - told.length;
-  if (rest > 0) told.push(`${counted(rest, "further fact")}`);
+  if (rest > 0) told.push(counted(rest, "further fact"));
   return new Intl.ListFormat("en").format(told);
 }

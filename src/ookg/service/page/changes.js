@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { el, failure, icon, loading, toast, unseen } from "./dom.js";
-import { ago, count, counted, duration, labelOf, tripleLine } from "./words.js";
+import { ago, count, counted, duration, labelOf, tag, tripleLine } from "./words.js";
 
 const SMALL = 50;
 const KINDS = { add: "Added", remove: "Removed", undo: "Undone" };
@@ -122,7 +122,6 @@ export class UpdateCard {
   async stop() {
     try {
       this.app.followUpdate(await api.stopUpdate());
-      toast("The update was stopped.");
     } catch (problem) {
       toast(problem.message);
     }
@@ -148,14 +147,14 @@ export class Batches {
   async load() {
     try {
       this.page = await api.history(null, this.limit);
-      this.show(this.page.batches);
+      this.show();
     } catch (problem) {
       this.element.replaceChildren(failure(problem, () => this.load()));
     }
   }
 
-  show(batches) {
-    if (batches.length === 0) {
+  show() {
+    if (this.page.batches.length === 0) {
       this.element.replaceChildren(
         el(
           "p",
@@ -166,7 +165,8 @@ export class Batches {
       );
       return;
     }
-    this.list = el("ol", { class: "timeline" }, batches.map((batch) => this.entry(batch)));
+    this.versions = this.hasMore ? this.page.versions.toSorted((one, other) => other.number - one.number) : [];
+    this.list = el("ol", { class: "timeline" }, this.entries());
     this.more = el("div", { class: "more" });
     this.element.replaceChildren(this.list, this.more);
     this.offerMore();
@@ -181,13 +181,43 @@ export class Batches {
   async loadMore() {
     try {
       this.page = await api.history(this.page.next, this.limit);
-      const entries = this.page.batches.map((batch) => this.entry(batch));
+      const entries = this.entries();
       this.list.append(...entries);
       this.offerMore();
       entries[0]?.querySelector("summary")?.focus();
     } catch (problem) {
       this.more.replaceChildren(failure(problem, () => this.loadMore()));
     }
+  }
+
+  /** The batches of a page; a version stands after the last batch that it has learned, so above it. */
+  entries() {
+    const isLast = this.page.next === null || this.page.next === undefined;
+    const versionsFrom = (number) => {
+      const later = this.versions.filter((version) => version.journal >= number);
+      this.versions = this.versions.filter((version) => version.journal < number);
+      return later.map((version) => this.version(version));
+    };
+    const entries = this.page.batches.flatMap((batch) => [...versionsFrom(batch.number), this.entry(batch)]);
+    return isLast ? [...entries, ...versionsFrom(0)] : entries;
+  }
+
+  version({ number, triples, is_current: isCurrent, provenance }) {
+    return el(
+      "li",
+      {},
+      el(
+        "div",
+        { class: "version-entry" },
+        el("span", { class: "batch-mark is-version" }, icon("check")),
+        el(
+          "span",
+          { class: "batch-what" },
+          el("span", { class: "batch-title" }, `Version ${count(number)}`, isCurrent && tag("the model")),
+          el("span", { class: "muted" }, provenance?.created && [ago(provenance.created), " · "], counted(triples, "fact"), " learned"),
+        ),
+      ),
+    );
   }
 
   entry(batch) {

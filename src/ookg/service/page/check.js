@@ -106,7 +106,7 @@ export class CheckView {
           figures.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
         ),
       ),
-      ...notes.map((note) => el("p", { class: "notice" }, note)),
+      ...notes.map((note) => el("p", { class: "note" }, note)),
     );
   }
 }

@@ -6,7 +6,7 @@ import { announce, el, failure, icon, loading, toast, unseen } from "./dom.js";
 import { Picture } from "./picture.js";
 import { ago, count, counted, entityAddress, entityLink, labelOf, tag, trustInWords } from "./words.js";
 
-const PAGE = 24;
+const PAGE = 16;
 const DRAWN_ANSWERS = 3;
 
 /** Facts by relation and direction, in the order they come. */

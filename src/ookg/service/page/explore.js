@@ -59,10 +59,9 @@ export class ExploreView {
     const parts = [
       [status?.entities, "entities"],
       [status?.relations, "relations"],
-      [status?.triples, "facts"],
     ].filter(([number]) => typeof number === "number");
-    const size = parts.length ? ` This one has ${parts.map(([number, noun]) => `${count(number)} ${noun}`).join(", ")}.` : "";
-    this.sizes.textContent = `Search for an entity, see what is known of it, and ask what is missing.${size}`;
+    const size = parts.map(([number, noun]) => `${count(number)} ${noun}`).join(" and ");
+    this.sizes.textContent = `${size ? `${size}. ` : ""}Search for one, see what is known of it, and ask what is missing.`;
   }
 
   async load() {

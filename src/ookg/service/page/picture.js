@@ -4,7 +4,7 @@ import { announce, el, icon } from "./dom.js";
 import { counted, entityAddress, labelOf, named } from "./words.js";
 
 const EXPANDED = 10;
-const STEP = 165;
+const STEP = 150;
 const ARC = 78;
 const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -131,8 +131,8 @@ function radial(centre, childrenOf, stretch) {
       const share = ((to - from) * weights.get(child)) / total;
       const middle = angle + share / 2;
       // Where a ring is crowded, every other node stands further out, so that labels have room.
-      const out = isCrowded && place % 2 ? 0.55 : 0;
-      const radius = STEP * (depth + 1 + out) * (isCrowded ? 1.15 : 1);
+      const out = isCrowded && place % 2 ? 0.5 : 0;
+      const radius = STEP * (depth + 1 + out);
       places.set(child, { x: radius * stretch * Math.cos(middle), y: radius * Math.sin(middle) });
       put(child, depth + 1, angle, angle + share);
       angle += share;
@@ -374,7 +374,7 @@ export class Picture {
 
   tellHowTo() {
     this.about.replaceChildren(
-      el("span", { class: "muted" }, "Select an entity to see its neighbours. Drag to move, pinch or use the buttons to zoom."),
+      el("span", { class: "muted" }, "Select an entity to see its neighbours, too."),
     );
   }
 
