@@ -9,7 +9,7 @@ import pytest
 import ookg
 from ookg.model.updating import update_model
 from ookg.training.continuing import UpdateSettings
-from service.conftest import Client, Serve
+from serving import Client, Serve, problem
 
 
 def added(client: Client, triples: list[list[str]], key: str | None = None) -> dict[str, Any]:
@@ -17,18 +17,6 @@ def added(client: Client, triples: list[list[str]], key: str | None = None) -> d
     assert response.status_code == 200, response.text
     values: dict[str, Any] = response.json()
     return values
-
-
-def problem(response: Any, status: int) -> str:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    values = response.json()
-    assert values["status"] == status
-    assert values["title"]
-    detail = values["detail"]
-    assert isinstance(detail, str)
-    assert "\n" not in detail
-    return detail
 
 
 def test_what_is_added_is_in_the_next_answer_and_in_the_directory(
@@ -158,7 +146,8 @@ def test_an_entity(client: Client, tenet: list[list[str]]) -> None:
 
 def test_long_lists_come_in_pages(client: Client) -> None:
     whole = client.get("/v1/entities/English", params={"limit": 1000}).json()["triples"]
-    items, offset = [], 0
+    items: list[Any] = []
+    offset: int | None = 0
     while offset is not None:
         page = client.get("/v1/entities/English", params={"limit": 100, "offset": offset}).json()["triples"]
         assert page["total"] == whole["total"]
@@ -205,7 +194,7 @@ def test_search_in_pages(client: Client) -> None:
     added(client, [["an entity", "genre", "action"], ["one and one", "genre", "action"]])
     whole = client.get("/v1/search", params={"q": "an", "limit": 1000}).json()
     found: list[Any] = []
-    offset = 0
+    offset: int | None = 0
     while offset is not None:
         page = client.get("/v1/search", params={"q": "an", "limit": 7, "offset": offset}).json()
         assert len(page["results"]) <= 7

@@ -22,7 +22,7 @@ import ookg
 from ookg.service import updating
 from ookg.service.jobs import STATE_FILE, UpdateState
 from ookg.service.server import is_local
-from service.conftest import Client
+from serving import Client
 
 PATIENCE = 120.0  # a busy machine
 

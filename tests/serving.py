@@ -1,22 +1,17 @@
+"""Serving in the tests: an app in a thread of this process, and somebody who asks it."""
+
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import contextmanager
 
 import httpx
-import pytest
 from fastapi import FastAPI
 
-from ookg.demo.tour import TENET, train_on_films
-from ookg.service.app import create_app
 from ookg.service.server import listen, uvicorn_server
 from ookg.service.service import Service
-from ookg.service.settings import ServiceSettings
 
 
 class Client(httpx.Client):
@@ -53,36 +48,14 @@ def running(app: FastAPI) -> Iterator[Client]:
 Serve = Callable[..., Client]
 
 
-@pytest.fixture(scope="session")
-def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The film graph's model; nobody writes to it."""
-    folder = tmp_path_factory.mktemp("films") / "model"
-    train_on_films().save(folder)
-    return folder
-
-
-@pytest.fixture
-def directory(films: Path, tmp_path: Path) -> Path:
-    """A copy of it to write to."""
-    return Path(shutil.copytree(films, tmp_path / "model"))
-
-
-@pytest.fixture
-def serve(directory: Path) -> Iterator[Serve]:
-    """Serves the copy, by settings."""
-    with ExitStack() as opened:
-
-        def start(**settings: Any) -> Client:
-            return opened.enter_context(running(create_app(ServiceSettings(directory, **settings))))
-
-        yield start
-
-
-@pytest.fixture
-def client(serve: Serve) -> Client:
-    return serve()
-
-
-@pytest.fixture
-def tenet() -> list[list[str]]:
-    return [list(triple) for triple in TENET.given]
+def problem(response: httpx.Response, status: int) -> str:
+    """The line of a refusal, which has the one form that there is."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    values = response.json()
+    assert values["status"] == status
+    assert values["title"]
+    detail = values["detail"]
+    assert isinstance(detail, str)
+    assert "\n" not in detail
+    return detail
