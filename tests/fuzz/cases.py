@@ -70,6 +70,9 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("status", MODEL),
     ("history", MODEL),
     ("rollback", MODEL),
+    ("serve", MODEL, "--check"),
+    ("keys", "list", MODEL),
+    ("keys", "add", OWN_MODEL, "somebody"),
 )
 
 

@@ -10,10 +10,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_device_option, note, whole_number
+from ookg.cli.console import add_device_option, whole_number
 
 if TYPE_CHECKING:
-    from ookg.service.settings import Limits
+    from ookg.service.settings import Limits, ServiceSettings
 
 SUMMARY = "serve a model over HTTP, with a page"
 
@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keys", metavar="FILE", help="ask for a key of this file, also on a local address")
     parser.add_argument("--valid", metavar="TRIPLES", help="labelled triples, for the thresholds of claims")
     parser.add_argument("--refine", action="store_true", help="fit new vectors to their triples")
+    parser.add_argument("--check", action="store_true", help="open the model, check the options, and end")
     parser.add_argument("--quiet", action="store_true", help="log no requests")
     group = parser.add_argument_group("limits")
     group.add_argument("--rate", type=float, metavar="N", help="requests per second and client (local: no limit; 200)")
@@ -51,16 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.workers <= 256:
         raise InputError(f"workers {arguments.workers}; give 1 to 256")
     try:
-        from ookg.service.server import serve
+        import ookg.service.server  # noqa: F401 (only whether it is there)
     except ImportError as error:
         raise InputError(f"serving needs {error.name}; install it with `pip install 'ookg[serve]'`") from None
     if not arguments.demo:
-        serve(
-            _settings(arguments, Path(arguments.model)),
-            arguments.host,
-            arguments.port,
-            log_requests=not arguments.quiet,
-        )
+        _serve(arguments, Path(arguments.model))
         return 0
     from tempfile import TemporaryDirectory
 
@@ -68,16 +64,23 @@ def run(arguments: argparse.Namespace) -> int:
 
     with TemporaryDirectory(prefix="ookg-demo-") as folder:
         train_on_films(progress=True).save(f"{folder}/films")
-        serve(
-            _settings(arguments, Path(folder, "films")),
-            arguments.host,
-            arguments.port,
-            log_requests=not arguments.quiet,
-        )
+        _serve(arguments, Path(folder, "films"))
     return 0
 
 
-def _settings(arguments: argparse.Namespace, directory: Path):  # type: ignore[no-untyped-def]
+def _serve(arguments: argparse.Namespace, directory: Path) -> None:
+    from ookg.service.server import serve
+    from ookg.service.service import Service
+
+    settings = _settings(arguments, directory)
+    if not arguments.check:
+        serve(settings, arguments.host, arguments.port, log_requests=not arguments.quiet)
+        return
+    Service(settings).close()
+    print(f"{directory}: can be served")
+
+
+def _settings(arguments: argparse.Namespace, directory: Path) -> ServiceSettings:
     from ookg.errors import InputError
     from ookg.service.keys import KEYS_FILE, Keys
     from ookg.service.server import LOCAL_NAMES, is_local
@@ -90,7 +93,6 @@ def _settings(arguments: argparse.Namespace, directory: Path):  # type: ignore[n
     keys = Path(arguments.keys) if arguments.keys else None if local else directory / KEYS_FILE
     if keys is not None and not Keys(keys).all:
         raise InputError(f"{keys}: no keys, and {arguments.host} asks for them; make one with `ookg keys add`")
-    note(f"http://{arguments.host}:{arguments.port}/ serves {directory}")
     return ServiceSettings(
         directory,
         arguments.read_only,

@@ -20,6 +20,7 @@ from ookg.extension import claims as judging
 from ookg.extension import reasons
 from ookg.extension.answers import Prediction, Reason
 from ookg.extension.around import Around
+from ookg.extension.company import Company, company
 from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.lookup import entity_id, relation_id
@@ -179,6 +180,10 @@ class ExtendedModel:
         """The triples that made a new entity's vector as a question over a relation sees it, heaviest first."""
         state = self._state
         return reasons.explanation(state, entity_id(state, entity), relation_id(state, relation))
+
+    def company(self, question: Question, answers: Sequence[str]) -> list[list[Company]]:
+        """For each answer to a question what entities with the same links say for it, strongest first."""
+        return company(self._state, question, answers)
 
     # Questions and claims.
 

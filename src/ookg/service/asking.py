@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 
@@ -13,7 +14,7 @@ from ookg.extension.answers import Prediction
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.model.living import LivingModel
 
-MOST_AT_ONCE = 64  # questions of one pass
+MOST_AT_ONCE = 16  # questions of one pass: with more, their scores do not stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,18 +89,22 @@ class Asker:
         return gathered, False
 
     def _answer(self, gathered: list[_Waiting]) -> None:
-        try:
-            model = self._model()
-            model.refresh()
-        except Exception as error:
-            for one in gathered:
-                one.settle(error)
-            return
+        model = self._model()
+        follow(model)
         by_options: dict[AnswerOptions, list[_Waiting]] = {}
         for one in gathered:
             by_options.setdefault(one.options, []).append(one)
         for options, group in by_options.items():
             _answer_together(model, options, group)
+
+
+def follow(model: LivingModel) -> None:
+    """Let a model have all that was acknowledged; where the journal cannot be read, it answers from what it has.
+
+    A disk that is full, say, lets nobody write, but questions go on. The follower reports it.
+    """
+    with suppress(OokgError, OSError):
+        model.follow()
 
 
 def _answer_together(model: LivingModel, options: AnswerOptions, group: list[_Waiting]) -> None:

@@ -94,9 +94,8 @@ class Gate:
                 421, f"this server is not {host!r}; ask for {' or '.join(sorted(hosts))}, or start it with --host"
             )
         origin = headers.get(b"origin")
-        if origin is not None and scope["method"] not in SAFE_METHODS:
-            if urlsplit(origin.decode("latin-1")).netloc.lower() != host:
-                raise Problem(403, "a page from elsewhere may not write here; ask without an Origin header")
+        if origin is not None and scope["method"] not in SAFE_METHODS and _place(origin) != host:
+            raise Problem(403, "a page from elsewhere may not write here; ask without an Origin header")
         wait = self._rate.wait(_client(scope))
         if wait:
             rate = f"{self.settings.limits.rate:g} requests per second"
@@ -117,6 +116,14 @@ def _with_headers(headers: Iterable[tuple[bytes, bytes]], path: str) -> list[tup
 def _client(scope: Scope) -> str:
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def _place(origin: bytes) -> str:
+    """The host and port of an origin; nothing where it is none."""
+    try:
+        return urlsplit(origin.decode("latin-1")).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _bare(host: str) -> str:

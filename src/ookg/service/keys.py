@@ -124,12 +124,14 @@ def _read(path: Path) -> dict[str, StoredKey]:
         return {}
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
-        keys = [StoredKey(**{name: str(value) for name, value in entry.items()}) for entry in document["keys"]]
+        keys: list[StoredKey] = [StoredKey(**entry) for entry in document["keys"]]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise FileError(
             path, f"cannot be read as keys ({error})", "restore it, or remove it and add keys anew"
         ) from error
     for key in keys:
+        if not all(isinstance(value, str) for value in vars(key).values()):
+            raise FileError(path, f"key {key.name!r} is not text", "restore the file, or remove it and add keys anew")
         if key.role not in get_args(Role):
             raise FileError(path, f"key {key.name!r} has role {key.role!r}", f"choose {' or '.join(get_args(Role))}")
     return {key.number: key for key in keys}

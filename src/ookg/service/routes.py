@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.convertors import Convertor, register_url_convertor
 
 from ookg.errors import InputError, OokgError
-from ookg.extension.questions import AnswerOptions
-from ookg.service import words
+from ookg.extension.answers import Prediction
+from ookg.extension.company import Company
+from ookg.extension.questions import AnswerOptions, Question
+from ookg.model.living import Added, Removed
 from ookg.service.keys import StoredKey
 from ookg.service.metrics import Metrics
 from ookg.service.problems import Problem
-from ookg.service.search import new_labels, search
+from ookg.service.search import search
 from ookg.service.service import Service
 from ookg.service.shapes import ClassifyBody, ExplainBody, PredictBody, TriplesBody, UpdateBody
+from ookg.service.words import trust_values
 from ookg.storage.journal import Batch
 from ookg.storage.versions import versions
 
+
+class LabelConvertor(Convertor[str]):
+    """The rest of an address as a label: anything, line breaks too."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """As it stands."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """As it stands."""
+        return value
+
+
+register_url_convertor("label", LabelConvertor())
 BEARER = HTTPBearer(auto_error=False, description="a key that `ookg keys add` has made")
 
 
@@ -101,7 +124,7 @@ def remove_triples(body: TriplesBody, writer: Writing) -> Response:
     return json_response(asdict(service.living.remove(triples, key=body.key, author=writer.author)))
 
 
-@router.delete("/entities/{name:path}", tags=["write"], summary="Remove an entity")
+@router.delete("/entities/{name:label}", tags=["write"], summary="Remove an entity")
 def remove_entity(name: str, writer: Writing, key: str | None = None) -> Response:
     """Remove all triples of an entity."""
     service = writer.service
@@ -112,46 +135,34 @@ def remove_entity(name: str, writer: Writing, key: str | None = None) -> Respons
 # Looking.
 
 
-@router.get("/entities/{name:path}", tags=["read"], summary="An entity")
-def entity(name: str, service: Reading, vector: bool = False, limit: Limit = 100, offset: Offset = 0) -> Response:
-    """An entity: its triples, how far to trust its vector, how it came; the vector itself on request."""
-    service.check_labels(name)
+@router.get("/entities/{name:label}", tags=["read"], summary="An entity")
+def entity(
+    name: str,
+    service: Reading,
+    vector: bool = False,
+    relation: str | None = None,
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Response:
+    """An entity: its triples, how far to trust its vector, how it came; the vector itself on request.
+
+    A newcomer's vector depends on the relation that is asked for, which `relation` names.
+    """
+    service.check_labels(name, relation)
     service.check_page(limit)
-    service.living.follow()
-    extended = service.living.extended
+    extended, words = service.current(), service.words
     around = extended.around(name)
-    items = around[offset : offset + limit]
-    values: dict[str, Any] = {
-        "entity": name,
-        "name": words.name_of(name),
-        "description": words.description_of(name),
-        "is_new": around.is_new,
+    following = offset + limit if offset + limit < len(around) else None
+    items = [words.triple(one) for one in around[offset : offset + limit]]
+    values = words.entry("entity", name, is_new=around.is_new) | {
         "trust": None,
         "came": service.came(name) if around.is_new else None,
-        "triples": {
-            "total": len(around),
-            "items": [
-                {
-                    "head": one.head,
-                    "relation": one.relation,
-                    "tail": one.tail,
-                    "head_name": words.name_of(one.head),
-                    "relation_name": words.name_of(one.relation),
-                    "tail_name": words.name_of(one.tail),
-                    "is_added": one.is_given,
-                }
-                for one in items
-            ],
-            "next": offset + limit if offset + limit < len(around) else None,
-        },
+        "triples": {"total": len(around), "items": items, "next": following},
     }
-    if around.is_new:
-        try:
-            values["trust"] = words.trust_values(extended.trust(name))
-        except InputError:  # nothing ties it to the graph yet
-            values["trust"] = None
+    with suppress(InputError):  # where nothing ties it to the graph yet
+        values["trust"] = trust_values(extended.trust(name))
     if vector:
-        values["vector"] = extended.vector(name).tolist()
+        values["vector"] = extended.vector(name, relation).tolist()
     return json_response(values)
 
 
@@ -166,18 +177,10 @@ def find(
     """Entities or relations whose label or name begins with a text, then those that have it elsewhere."""
     service.check_labels(q)
     service.check_page(limit)
-    service.living.follow()
-    new = new_labels(service.living.extended, kind)
+    extended, words = service.current(), service.words
+    new = extended.new_entities if kind == "entity" else extended.new_relations
     matches = search(service.labels(kind), new, q, limit=limit + 1, offset=offset)
-    results = [
-        {
-            kind: match.label,
-            "name": words.name_of(match.label),
-            "description": words.description_of(match.label),
-            "is_new": match.is_new,
-        }
-        for match in matches[:limit]
-    ]
+    results = [words.entry(kind, match.label, is_new=match.is_new) for match in matches[:limit]]
     return json_response({"results": results, "next": offset + limit if len(matches) > limit else None})
 
 
@@ -191,32 +194,48 @@ async def predict(body: PredictBody, service: Reading) -> Response:
     options = AnswerOptions(body.combine, body.top, body.hide_known, body.new_answers)
     questions = service.questions_of(body)
     predictions = await service.asker(len(questions)).ask(questions, options)
-    values = [
-        words.prediction_values(question, prediction, explain=body.explain)
-        for question, prediction in zip(questions, predictions, strict=True)
-    ]
+    if body.explain:
+        return await run_in_threadpool(_explained, service, body, questions, predictions)
+    return _predicted(body, [service.words.prediction(*pair) for pair in zip(questions, predictions, strict=True)])
+
+
+def _predicted(body: PredictBody, values: list[dict[str, Any]]) -> Response:
     return json_response(values[0] if body.questions is None else {"predictions": values})
+
+
+def _explained(
+    service: Service, body: PredictBody, questions: Sequence[Question], predictions: Sequence[Prediction]
+) -> Response:
+    """The answers with what speaks for them."""
+    extended, words, values = service.living.extended, service.words, []
+    for question, prediction in zip(questions, predictions, strict=True):
+        answers = [answer.entity for answer in prediction.answers]
+        companies: list[list[Company]] = [[]] * len(answers)
+        with suppress(InputError):  # what is removed meanwhile has no company any more
+            companies = extended.company(question, answers)
+        values.append(words.prediction(question, prediction, companies))
+    return _predicted(body, values)
 
 
 @router.post("/classify", tags=["read"], summary="Judge claims")
 def classify(body: ClassifyBody, service: Reading) -> Response:
     """True or false for each claim; null where an end or the relation has no vector."""
     service.check_claims(body.claims)
-    service.living.follow()
-    living = service.living
-    return json_response(service.claims.verdicts(living.model, living.extended, body.claims))
+    return json_response(service.claims.verdicts(service.living.model, service.current(), body.claims))
 
 
 @router.post("/explain", tags=["read"], summary="Explain an answer")
 def explain(body: ExplainBody, service: Reading) -> Response:
     """The triples that made a new entity's vector as the question sees it, and what speaks for an answer."""
     question = service.question(body.head, body.tail, body.relation)
-    service.living.follow()
-    extended = service.living.extended
-    reasons = [
-        words.reason_values(question.asked, reason) for reason in extended.explain(question.asked, body.relation)
-    ]
-    return json_response({"explanation": reasons, "reasons": [reason["text"] for reason in reasons]})
+    service.check_labels(body.answer)
+    extended, words = service.current(), service.words
+    reasons = [words.reason(question.asked, reason) for reason in extended.explain(question.asked, body.relation)]
+    texts = [reason["text"] for reason in reasons]
+    if body.answer is not None:
+        companies = extended.company(question, [body.answer])[0]
+        texts = [words.company(question, body.answer, one) for one in companies]
+    return json_response({"explanation": reasons, "reasons": texts})
 
 
 # The model's life.
@@ -247,13 +266,13 @@ def history(
 ) -> Response:
     """Batches, the last one first, and the versions that are kept."""
     service.check_page(limit)
-    batches = [one for one in service.living.journal.batches() if before is None or one.number < before]
-    page = batches[::-1][:limit]
+    batches = service.living.journal.latest(limit + 1, before)
+    page = batches[:limit]
     return json_response(
         {
             "batches": [asdict(one) for one in page],
             "versions": [asdict(one) for one in versions(service.settings.directory)],
-            "next": page[-1].number if len(batches) > len(page) and page else None,
+            "next": page[-1].number if len(batches) > limit else None,
         }
     )
 
@@ -276,12 +295,9 @@ def undo(number: int, writer: Writing) -> Response:
     triples = living.journal.triples_of(number)
     if not triples:
         raise Problem(409, f"batch {number} changed nothing; there is nothing to undo")
+    change: Callable[..., Added | Removed] = living.remove if one.kind == "add" else living.add
     try:
-        did = (
-            living.remove(triples, author=writer.author)
-            if one.kind == "add"
-            else living.add(triples, author=writer.author)
-        )
+        did = change(triples, author=writer.author)
     except OokgError as error:
         if type(error) is InputError:  # nothing of it is there any more
             raise Problem(409, f"batch {number} is undone already; {error}") from None
@@ -291,10 +307,10 @@ def undo(number: int, writer: Writing) -> Response:
 
 def _batch(service: Service, number: int) -> Batch:
     journal = service.living.journal
-    last = journal.last
-    if not 1 <= number <= last:
-        raise Problem(404, f"no batch {number}; there are {last}, from 1 on")
-    return journal.batches(number - 1)[0]
+    found = journal.latest(1, number + 1) if 1 <= number < 1 << 61 else []
+    if not found or found[0].number != number:
+        raise Problem(404, f"no batch {number}; there are {journal.last}, from 1 on")
+    return found[0]
 
 
 @router.get("/status", tags=["read"], summary="How much is new")

@@ -1,19 +1,17 @@
-"""Looking for entities and relations by a part of their label or name."""
+"""Looking for entities and relations by a part of their label."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ookg.extension.extended import ExtendedModel
 from ookg.graph.vocabulary import Vocabulary
+from ookg.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +24,13 @@ class LabelIndex:
     def _lowered(self) -> Any:
         return pc.utf8_lower(self.vocabulary.labels)
 
-    def matches(self, text: str) -> Iterator[str]:
-        """Labels that begin with a text, then those that have it elsewhere; each in the order of ids."""
-        wanted = text.lower()
+    def matches(self, wanted: str) -> tuple[IntArray, IntArray]:
+        """The ids of labels that begin with a text, in lower case, and of those that have it elsewhere."""
         has = pc.match_substring(self._lowered, wanted)
         places = np.flatnonzero(has.to_numpy(zero_copy_only=False))
         begins = pc.starts_with(self._lowered.take(pa.array(places)), wanted).to_numpy(zero_copy_only=False)
-        for place in (*places[begins].tolist(), *places[~begins].tolist()):
-            yield self.vocabulary.label(place)
+        begins = begins.astype(np.bool_)
+        return places[begins], places[~begins]
 
 
 @dataclass(frozen=True)
@@ -45,15 +42,17 @@ class Match:
 
 
 def search(index: LabelIndex, new: list[str], text: str, *, limit: int, offset: int) -> list[Match]:
-    """One page of what fits: newcomers first, as somebody has just added them."""
+    """One page of what fits: what begins with the text first; newcomers before the others."""
     wanted = text.lower()
     fresh = [label for label in new if wanted in label.lower()]
-    fresh.sort(key=lambda label: not label.lower().startswith(wanted))
-    everything = [Match(label, True) for label in fresh[: offset + limit]]
-    known = (Match(label, False) for label in index.matches(text))
-    return list(islice((match for part in (everything, known) for match in part), offset, offset + limit))
-
-
-def new_labels(extended: ExtendedModel, kind: str) -> list[str]:
-    """The labels that are new, by kind."""
-    return extended.new_entities if kind == "entity" else extended.new_relations
+    begin = [label for label in fresh if label.lower().startswith(wanted)]
+    rest = [label for label in fresh if not label.lower().startswith(wanted)]
+    known_begin, known_rest = index.matches(wanted)
+    page: list[Match] = []
+    for labels, places in ((begin, known_begin), (rest, known_rest)):
+        for part, is_new in ((labels, True), (places, False)):
+            chosen = part[offset : offset + limit - len(page)]
+            offset = max(0, offset - len(part))
+            texts = chosen if isinstance(chosen, list) else index.vocabulary.select(chosen)
+            page += [Match(label, is_new) for label in texts]
+    return page

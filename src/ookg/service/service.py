@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ookg.errors import OokgError
+from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import Question
 from ookg.model.living import LivingModel
-from ookg.service.asking import Asker
+from ookg.service.asking import Asker, follow
 from ookg.service.claims import Claims
 from ookg.service.followers import Follower
 from ookg.service.jobs import Updates
@@ -19,6 +21,7 @@ from ookg.service.problems import Problem
 from ookg.service.search import LabelIndex
 from ookg.service.settings import ServiceSettings
 from ookg.service.shapes import PredictBody
+from ookg.service.words import NoNames, Words
 from ookg.storage.journal import Triple
 
 FEW_QUESTIONS = 8  # a request with more of them does not hold up those with few
@@ -50,6 +53,16 @@ class Service:
             with self._indexing:
                 indexes = self._indexes = (model, LabelIndex(model.entities), LabelIndex(model.relations))
         return indexes[1] if kind == "entity" else indexes[2]
+
+    @property
+    def words(self) -> Words:
+        """How things are said, with the names that ids have."""
+        return Words(NoNames())
+
+    def current(self) -> ExtendedModel:
+        """The model with all that was acknowledged so far; where the journal cannot be read, as it was before."""
+        follow(self.living)
+        return self.living.extended
 
     def asker(self, questions: int) -> Asker:
         """Who answers so many questions."""
@@ -120,13 +133,11 @@ class Service:
 
     def came(self, entity: str) -> dict[str, Any] | None:
         """The batch that brought a newcomer."""
-        journal = self.living.journal
-        for batch in journal.batches(self.living.model.checkpoint.journal):
-            if batch.kind == "add" and any(
-                entity in (head, tail) for head, _, tail in journal.triples_of(batch.number)
-            ):
-                return {"journal": batch.number, "author": batch.author, "time": batch.time}
-        return None
+        try:
+            batch = self.living.journal.bringing(entity, after=self.living.model.checkpoint.journal)
+        except OokgError:  # it is known from memory, and the journal cannot be read now
+            return None
+        return None if batch is None else {"journal": batch.number, "author": batch.author, "time": batch.time}
 
     def figures(self) -> dict[str, tuple[str, float]]:
         """Where the model stands, for the metrics."""

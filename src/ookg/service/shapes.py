@@ -10,6 +10,9 @@ Text = Annotated[str, Field(min_length=1)]
 TripleText = Annotated[list[Text], Field(min_length=3, max_length=3, description="head, relation, tail")]
 
 
+Key = Annotated[Text | None, Field(description="a name for this batch: sent again under the same one, it counts once")]
+
+
 class Body(BaseModel):
     """A request; what it does not name is refused."""
 

@@ -1,27 +1,38 @@
-"""Names and reasons as people read them."""
+"""Names and reasons as people read them, and answers as JSON has them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ookg.extension.answers import Answer, Prediction, Reason
+from ookg.extension.around import StatedTriple
+from ookg.extension.company import Company
 from ookg.extension.questions import Question
 from ookg.simulation.trust import Trust
 
 
-def name_of(label: str) -> str | None:
-    """The name that people know an entity or relation by; None if it has no other than its label."""
-    return None
+class Named(Protocol):
+    """What ids are called."""
+
+    def name(self, label: str) -> str | None:
+        """What an id is called; None if it has no name."""
+
+    def description(self, label: str) -> str | None:
+        """What is said of an id; None if nothing is."""
 
 
-def description_of(label: str) -> str | None:
-    """What an entity or relation is, in words, where that is known."""
-    return None
+class NoNames:
+    """Ids that are called by themselves."""
 
+    def name(self, label: str) -> str | None:
+        """None."""
+        return None
 
-def shown(label: str) -> str:
-    """A label as a person reads it."""
-    return name_of(label) or label
+    def description(self, label: str) -> str | None:
+        """None."""
+        return None
 
 
 def trust_values(trust: Trust | None) -> dict[str, Any] | None:
@@ -29,62 +40,101 @@ def trust_values(trust: Trust | None) -> dict[str, Any] | None:
     return None if trust is None else trust.to_dict()
 
 
-def question_values(question: Question) -> dict[str, Any]:
-    """A question, with names."""
-    side = "head" if question.head is not None else "tail"
-    return {
-        side: question.asked,
-        f"{side}_name": name_of(question.asked),
-        "relation": question.relation,
-        "relation_name": name_of(question.relation),
-    }
+@dataclass(frozen=True)
+class Words:
+    """Puts what the model says into words, with the names that ids have."""
 
+    names: Named
 
-def reason_values(asked: str, reason: Reason) -> dict[str, Any]:
-    """A triple that made a vector, as values and in words."""
-    return {
-        "text": f"{reason.weight:.0%} {_triple(asked, reason.relation, reason.entity, reason.direction)}",
-        "entity": reason.entity,
-        "name": name_of(reason.entity),
-        "relation": reason.relation,
-        "relation_name": name_of(reason.relation),
-        "direction": reason.direction,
-        "weight": reason.weight,
-    }
+    def shown(self, label: str) -> str:
+        """A label as a person reads it."""
+        return self.names.name(label) or label
 
+    def entry(self, kind: str, label: str, *, is_new: bool) -> dict[str, Any]:
+        """An entity or a relation."""
+        name, description = self.names.name(label), self.names.description(label)
+        return {kind: label, "name": name, "description": description, "is_new": is_new}
 
-def link_reasons(asked: str, answer: Answer) -> list[str]:
-    """What speaks for an answer, in words."""
-    link = answer.link
-    if link is None:
-        return []
-    told = _triple(asked, link.relation, link.via or answer.entity, link.direction)
-    return [f"{told} ({link.confidence:.0%})"]
+    def triple(self, stated: StatedTriple) -> dict[str, Any]:
+        """A triple that holds."""
+        name = self.names.name
+        return {
+            "head": stated.head,
+            "relation": stated.relation,
+            "tail": stated.tail,
+            "head_name": name(stated.head),
+            "relation_name": name(stated.relation),
+            "tail_name": name(stated.tail),
+            "is_added": stated.is_given,
+        }
 
+    def question(self, question: Question) -> dict[str, Any]:
+        """A question, with names."""
+        side, name = "head" if question.asks_tail else "tail", self.names.name
+        return {
+            side: question.asked,
+            f"{side}_name": name(question.asked),
+            "relation": question.relation,
+            "relation_name": name(question.relation),
+        }
 
-def prediction_values(question: Question, prediction: Prediction, *, explain: bool) -> dict[str, Any]:
-    """An answered question, for JSON."""
-    asked = question.asked
-    return {
-        "question": question_values(question),
-        "answers": [
-            {
-                "entity": answer.entity,
-                "name": name_of(answer.entity),
-                "score": answer.score,
-                "rank": answer.rank,
-                "is_known": answer.is_known,
-                "is_new": answer.is_new,
-                "reasons": link_reasons(asked, answer),
-            }
-            for answer in prediction.answers
-        ],
-        "explanation": [reason_values(asked, reason) for reason in prediction.explanation] if explain else [],
-        "trust": trust_values(prediction.trust),
-        "notes": prediction.notes,
-    }
+    def reason(self, asked: str, reason: Reason) -> dict[str, Any]:
+        """A triple that made a vector."""
+        stated = self._stated(asked, reason.relation, reason.entity, reason.direction)
+        return {
+            "text": f"{stated}, which makes {reason.weight:.0%} of its vector",
+            "entity": reason.entity,
+            "name": self.names.name(reason.entity),
+            "relation": reason.relation,
+            "relation_name": self.names.name(reason.relation),
+            "direction": reason.direction,
+            "weight": reason.weight,
+        }
 
+    def company(self, question: Question, answer: str, one: Company) -> str:
+        """How many entities with the same link have an answer."""
+        relation, entity, asked = map(self.shown, (one.relation, one.entity, question.relation))
+        which = f"with {relation} {entity}" if one.direction == "out" else f"that {entity} has as {relation}"
+        is_one, answer = one.agreeing == 1, self.shown(answer)
+        if question.asks_tail:
+            what = f"{'has' if is_one else 'have'} {asked} {answer}"
+        else:
+            what = f"{'is' if is_one else 'are'} {asked} of {answer}"
+        return f"{one.agreeing:,} of {one.others:,} {which} {what}"
 
-def _triple(asked: str, relation: str, other: str, direction: str) -> str:
-    ends = (asked, relation, other) if direction == "out" else (other, relation, asked)
-    return " ".join(map(shown, ends))
+    def prediction(
+        self, question: Question, prediction: Prediction, companies: Sequence[Sequence[Company]] | None = None
+    ) -> dict[str, Any]:
+        """An answered question; companies: for each answer, where it is to be explained."""
+        spoken = companies if companies is not None else [()] * len(prediction.answers)
+        why = prediction.explanation if companies is not None else ()
+        return {
+            "question": self.question(question),
+            "answers": [
+                {
+                    "entity": answer.entity,
+                    "name": self.names.name(answer.entity),
+                    "score": answer.score,
+                    "rank": answer.rank,
+                    "is_known": answer.is_known,
+                    "is_new": answer.is_new,
+                    "reasons": self._reasons(question, answer, company),
+                }
+                for answer, company in zip(prediction.answers, spoken, strict=True)
+            ],
+            "explanation": [self.reason(question.asked, reason) for reason in why],
+            "trust": trust_values(prediction.trust),
+            "notes": prediction.notes,
+        }
+
+    def _reasons(self, question: Question, answer: Answer, companies: Sequence[Company]) -> list[str]:
+        """What speaks for an answer."""
+        texts, link = [self.company(question, answer.entity, one) for one in companies], answer.link
+        if link is None:
+            return texts
+        stated = self._stated(question.asked, link.relation, link.via or answer.entity, link.direction)
+        return [f"{stated} ({link.confidence:.0%})", *texts]
+
+    def _stated(self, asked: str, relation: str, other: str, direction: str) -> str:
+        ends = (asked, relation, other) if direction == "out" else (other, relation, asked)
+        return " ".join(map(self.shown, ends))

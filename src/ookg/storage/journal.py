@@ -182,6 +182,29 @@ class Journal:
             rows = connection.execute(_BATCHES.format("WHERE batches.number > ?"), (after,)).fetchall()
             return [Batch(*row) for row in rows]
 
+    def latest(self, most: int, before: int | None = None) -> list[Batch]:
+        """The last batches with smaller numbers than that, the very last one first."""
+        if not self.exists:
+            return []
+        with self._open() as connection:
+            chosen = (
+                "WHERE batches.number IN (SELECT number FROM batches WHERE number < ? ORDER BY number DESC LIMIT ?)"
+            )
+            rows = connection.execute(_BATCHES.format(chosen), (before or 1 << 62, most)).fetchall()
+            return [Batch(*row) for row in reversed(rows)]
+
+    def bringing(self, entity: str, after: int = 0) -> Batch | None:
+        """The first batch, of those with larger numbers than that, that added a triple of an entity."""
+        if not self.exists:
+            return None
+        with self._open() as connection:
+            chosen = (
+                "WHERE batches.number = (SELECT min(batch) FROM changes JOIN batches ON batch = batches.number "
+                "WHERE (head = ?1 OR tail = ?1) AND batch > ?2 AND kind = 'add')"
+            )
+            row = connection.execute(_BATCHES.format(chosen), (entity, after)).fetchone()
+            return None if row is None else Batch(*row)
+
     def triples_of(self, number: int) -> list[Triple]:
         """The triples that a batch changed, in order."""
         with self._open() as connection:
