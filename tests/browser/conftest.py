@@ -53,9 +53,7 @@ def watch(browser: Browser, opened: list[Watched], address: str, **options: obje
     page = watched.page
     page.on("console", lambda said: said.type in ("error", "warning") and watched.complaints.append(said.text))
     page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-    page.on(
-        "request", lambda asked: asked.url.startswith(address) or watched.complaints.append(f"asks {asked.url}")
-    )
+    page.on("request", lambda asked: asked.url.startswith(address) or watched.complaints.append(f"asks {asked.url}"))
     opened.append(watched)
     return watched
 

@@ -78,6 +78,7 @@ export class Ask {
   arrange() {
     const isHead = this.end === "head";
     const [first, last] = isHead ? [this.subject, this.blank] : [this.blank, this.subject];
+    this.line.classList.toggle("is-turned", !isHead);
     this.line.replaceChildren(first, this.relation.element, last, this.swap);
     const other = isHead ? "Ask for what points to it" : "Ask for what it points to";
     this.swap.setAttribute("aria-label", other);
@@ -185,7 +186,7 @@ export class Ask {
     );
   }
 
-  /** The first answer and why, in a sentence. */
+  /** The first answer and why, in sentences. */
   headline({ answers, explanation }) {
     const [first] = answers;
     return el(
@@ -193,7 +194,8 @@ export class Ask {
       { class: "headline" },
       el("p", { class: "muted" }, first.is_known ? "Known already" : "Most likely"),
       el("p", { class: "headline-answer" }, entityLink(first.entity, first.name)),
-      explanation.length > 0 && el("p", {}, `because of ${inWords(explanation)}.`),
+      first.reasons?.length > 0 && el("p", { class: "headline-why" }, `${first.reasons[0]}.`),
+      explanation.length > 0 && el("p", { class: "muted" }, `Its vector is made of ${inWords(explanation)}.`),
     );
   }
 

@@ -7,6 +7,7 @@ import { Picture } from "./picture.js";
 import { ago, count, counted, entityAddress, entityLink, labelOf, tag, trustInWords } from "./words.js";
 
 const PAGE = 16;
+const LONG = 5;
 const DRAWN_ANSWERS = 3;
 
 /** Facts by relation and direction, in the order they come. */
@@ -90,7 +91,7 @@ export class EntityView {
       ),
     );
     this.listFacts();
-    const drawn = this.picture.draw(this.facts).catch(() => {
+    const drawn = this.picture.draw(this.facts, this.total).catch(() => {
       this.picture.element.replaceWith(el("p", { class: "notice" }, "The picture could not be drawn; the list below has it all."));
     });
     await drawn;
@@ -163,7 +164,7 @@ export class EntityView {
           el("h3", {}, icon(isOut ? "arrow" : "back"), relation, !isOut && unseen(" of")),
           el(
             "ul",
-            {},
+            { class: facts.length > LONG ? "is-long" : null },
             facts.map((fact) => this.fact(fact, isOut)),
           ),
         ),

@@ -1,11 +1,14 @@
 // The neighbourhood as a picture. What it shows is also in the list of facts beside it, which needs no eyes.
 
 import { announce, el, icon } from "./dom.js";
-import { counted, entityAddress, labelOf, named } from "./words.js";
+import { count, counted, entityAddress, labelOf, named } from "./words.js";
 
-const EXPANDED = 10;
+const EXPANDED = 8;
 const STEP = 150;
 const ARC = 78;
+const NARROW = 480;
+const DRAWN_NARROW = 9;
+const READABLE = 0.9;
 const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 let library = null;
@@ -30,26 +33,27 @@ function colours() {
   return resolved;
 }
 
-function styles() {
+/** scale: how much larger than usual things must be drawn to be read at the present zoom. */
+function styles(scale = 1) {
   const c = colours();
   const font = getComputedStyle(document.body).fontFamily;
   return [
     {
       selector: "node",
       style: {
-        width: 16,
-        height: 16,
+        width: 16 * scale,
+        height: 16 * scale,
         "background-color": c["surface"],
         "border-width": 2,
         "border-color": c["muted"],
         label: "data(label)",
         color: c["ink"],
         "font-family": font,
-        "font-size": 12.5,
+        "font-size": 12.5 * scale,
         "text-valign": "bottom",
         "text-margin-y": 5,
         "text-wrap": "wrap",
-        "text-max-width": 120,
+        "text-max-width": 120 * scale,
         "text-background-color": c["sunken"],
         "text-background-opacity": 0.85,
         "text-background-padding": 2,
@@ -62,12 +66,12 @@ function styles() {
     {
       selector: "node.centre",
       style: {
-        width: 26,
-        height: 26,
+        width: 26 * scale,
+        height: 26 * scale,
         "background-color": c["accent"],
         "border-color": c["accent"],
         "font-weight": 600,
-        "font-size": 14,
+        "font-size": 14 * scale,
       },
     },
     {
@@ -87,7 +91,7 @@ function styles() {
         label: "data(label)",
         color: c["muted"],
         "font-family": font,
-        "font-size": 10.5,
+        "font-size": 10.5 * scale,
         "text-rotation": "autorotate",
         "text-background-color": c["sunken"],
         "text-background-opacity": 0.9,
@@ -117,7 +121,7 @@ function radial(centre, childrenOf, stretch) {
   const weights = new Map();
   const weigh = (node) => {
     const sum = childrenOf(node).reduce((total, child) => total + weigh(child), 0);
-    weights.set(node, Math.max(1, sum * 0.75));
+    weights.set(node, Math.max(1, sum * 0.6));
     return weights.get(node);
   };
   weigh(centre);
@@ -125,14 +129,14 @@ function radial(centre, childrenOf, stretch) {
   const put = (node, depth, from, to) => {
     const children = childrenOf(node);
     const total = children.reduce((sum, child) => sum + weights.get(child), 0);
-    const isCrowded = children.length * ARC > (to - from) * STEP * (depth + 1);
+    const isCrowded = children.length * ARC > (to - from) * STEP * (depth + 1) ** 1.2;
     let angle = from;
     children.forEach((child, place) => {
       const share = ((to - from) * weights.get(child)) / total;
       const middle = angle + share / 2;
       // Where a ring is crowded, every other node stands further out, so that labels have room.
       const out = isCrowded && place % 2 ? 0.5 : 0;
-      const radius = STEP * (depth + 1 + out);
+      const radius = STEP * ((depth + 1) ** 1.2 + out);
       places.set(child, { x: radius * stretch * Math.cos(middle), y: radius * Math.sin(middle) });
       put(child, depth + 1, angle, angle + share);
       angle += share;
@@ -153,6 +157,8 @@ export class Picture {
     this.onOpen = onOpen;
     this.selected = null;
     this.isDrawn = false;
+    this.scale = 1;
+    this.total = 0;
     this.canvas = el("div", {
       class: "picture-canvas",
       tabindex: 0,
@@ -184,13 +190,14 @@ export class Picture {
     );
     this.canvas.addEventListener("keydown", (event) => this.pressed(event));
     this.themes = matchMedia("(prefers-color-scheme: dark)");
-    this.restyle = () => this.graph?.style(styles());
+    this.restyle = () => this.graph?.style(styles(this.scale));
     this.themes.addEventListener("change", this.restyle);
     document.addEventListener("themechange", this.restyle);
     this.tellHowTo();
   }
 
-  async draw(facts) {
+  /** facts: of `total` that there are; a small picture shows fewer. */
+  async draw(facts, total) {
     const create = await cytoscape();
     if (!this.canvas.isConnected) return;
     this.graph = create({
@@ -216,7 +223,9 @@ export class Picture {
       this.fit();
     });
     this.watch.observe(this.canvas);
-    this.add(this.centre.id, facts);
+    this.total = total;
+    this.add(this.centre.id, facts.slice(0, this.canvas.clientWidth < NARROW ? DRAWN_NARROW : facts.length));
+    this.tellHowTo();
   }
 
   destroy() {
@@ -336,9 +345,17 @@ export class Picture {
     this.isDrawn = true;
   }
 
+  /** Show all of it, with labels that can be read. */
   fit() {
-    this.graph?.fit(undefined, 36);
-    if (this.graph?.zoom() > 1.15) {
+    if (!this.graph) return;
+    this.graph.fit(undefined, 30);
+    const scale = Math.max(1, Math.min(2, READABLE / this.graph.zoom()));
+    if (Math.abs(scale - this.scale) > 0.05) {
+      this.scale = scale;
+      this.restyle();
+      this.graph.fit(undefined, 30);
+    }
+    if (this.graph.zoom() > 1.15) {
       this.graph.zoom(1.15);
       this.graph.center();
     }
@@ -373,9 +390,9 @@ export class Picture {
   }
 
   tellHowTo() {
-    this.about.replaceChildren(
-      el("span", { class: "muted" }, "Select an entity to see its neighbours, too."),
-    );
+    const drawn = this.graph ? this.at(this.centre.id).connectedEdges().not(".answer").length : 0;
+    const part = drawn && drawn < this.total ? `${count(drawn)} of ${counted(this.total, "fact")} drawn. ` : "";
+    this.about.replaceChildren(el("span", { class: "muted" }, `${part}Select an entity to see its neighbours, too.`));
   }
 
   /** Add the neighbours of a node that is in the picture. */
