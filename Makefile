@@ -11,7 +11,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench roundtrip fuzz pins clean
+.PHONY: help demo test lint format bench roundtrip fuzz postgres pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -19,6 +19,7 @@ help:
 	@echo "make lint    the checks of make test without the tests"
 	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
+	@echo "make postgres  set up, install PostgreSQL where it is missing (apt-get), and run the tests that need a server"
 	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
 	@echo "make pins    ask pip whether it can resolve constraints.txt, on each Python of PYTHONS (installs nothing)"
 	@echo "make format  rewrite the code in the project's format"
@@ -50,6 +51,13 @@ $(TOOLS)/.installed: pyproject.toml constraints.txt
 
 roundtrip: $(TOOLS)/.installed
 	$(TOOLS)/bin/python -m pytest tests/roundtrip
+
+# The tests make and start a server of their own, in a temporary folder; without `required` they are skipped where there
+# is none. Root installs as it is, others by sudo.
+postgres: $(INSTALLED)
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+	  || $$([ "$$(id -u)" = 0 ] || echo sudo) apt-get install --yes --no-install-recommends postgresql
+	OOKG_POSTGRES=required $(BIN)/python -m pytest -m postgres
 
 pins:
 	@for python in $(PYTHONS); do \
