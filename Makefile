@@ -11,7 +11,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench roundtrip fuzz postgres pins clean
+.PHONY: help demo test lint format bench roundtrip fuzz fuzz-service postgres pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -21,6 +21,7 @@ help:
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
 	@echo "make postgres  set up, install PostgreSQL where it is missing (apt-get), and run the tests that need a server"
 	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
+	@echo "make fuzz-service  set up and give the server 10,000 malformed requests (some minutes)"
 	@echo "make pins    ask pip whether it can resolve constraints.txt, on each Python of PYTHONS (installs nothing)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
@@ -70,6 +71,9 @@ pins:
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=tests $(BIN)/python -m fuzz
+
+fuzz-service: $(INSTALLED)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.requests
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
