@@ -12,7 +12,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench roundtrip browser fuzz pins clean
+.PHONY: help demo test lint format bench roundtrip browser fuzz fuzz-service postgres pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -21,7 +21,9 @@ help:
 	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
 	@echo "make browser  set up Playwright and Chromium and use the page as people do (Debian; root where Chromium is missing)"
+	@echo "make postgres  set up, install PostgreSQL where it is missing (apt-get), and run the tests that need a server"
 	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
+	@echo "make fuzz-service  set up and give the server 10,000 malformed requests (some minutes)"
 	@echo "make pins    ask pip whether it can resolve constraints.txt, on each Python of PYTHONS (installs nothing)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
@@ -66,6 +68,13 @@ browser: $(BROWSER)/.installed
 	  { echo "make browser needs Debian's chromium: as root, apt-get install chromium"; exit 2; }
 	$(BROWSER)/bin/python -m pytest tests/browser
 
+# The tests make and start a server of their own, in a temporary folder; without `required` they are skipped where there
+# is none. Root installs as it is, others by sudo.
+postgres: $(INSTALLED)
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+	  || $$([ "$$(id -u)" = 0 ] || echo sudo) apt-get install --yes --no-install-recommends postgresql
+	OOKG_POSTGRES=required $(BIN)/python -m pytest -m postgres
+
 pins:
 	@for python in $(PYTHONS); do \
 	  $$python -m venv --clear $(VENV)-pins || exit; \
@@ -77,6 +86,9 @@ pins:
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=tests $(BIN)/python -m fuzz
+
+fuzz-service: $(INSTALLED)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.requests
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -31,7 +31,7 @@ from ookg.errors import OokgError
 from ookg.model.current import Current
 from ookg.model.living import LivingModel
 from ookg.storage.checkpoint import check_model
-from ookg.storage.journal import Journal
+from ookg.storage.journals import open_journal
 from ookg.training.continuing import UpdateSettings
 from ookg.training.settings import TrainingSettings
 
@@ -100,7 +100,7 @@ def problems(directory: Path, notes: Path, counts: Counter[str]) -> list[str]:
     said = [json.loads(line) for line in notes.read_text().splitlines()]
     asked, acknowledged = ({key for what, key in said if what == word} for word in ("asked", "acknowledged"))
     found = [f"{file.name}: {file.problem}" for file in check_model(directory) if file.problem]
-    journal = Journal(directory)
+    journal = open_journal(directory)
     batches = journal.batches()
     there = {batch.key or "" for batch in batches}
     found += [f"batch {key} was acknowledged and is lost" for key in acknowledged - there]

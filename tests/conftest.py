@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from ookg.demo.tour import TENET, train_on_films
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.model import Model
 from ookg.training.settings import TrainingSettings
+from postgres_server import Server, binaries
 
 if TYPE_CHECKING:
     from serving import Client, Serve
@@ -39,6 +41,20 @@ def random_triples(seed: int, entities: int = 20, relations: int = 4, size: int 
         )
     }
     return as_triples(sorted(rows))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server of the tests' own; where there is none, they are skipped, unless they are asked for."""
+    lacks = "PostgreSQL's server" if binaries() is None else "psycopg" if find_spec("psycopg") is None else None
+    if lacks is not None:
+        reason = f"{lacks} is not installed; `make postgres` installs it and runs these tests"
+        if os.environ.get("OOKG_POSTGRES") == "required":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    server = Server()
+    yield server
+    server.remove()
 
 
 @pytest.fixture(scope="session")

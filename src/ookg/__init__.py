@@ -84,7 +84,10 @@ def load(directory: "str | Path", device: str = "cpu") -> "Model":
 
 
 def open(directory: "str | Path", device: str = "cpu", **options: Any) -> "LivingModel":
-    """Open a model directory, to ask it, add to it, remove from it and update it; options as for `Model.extend`."""
+    """Open a model directory, to ask it, add to it, remove from it and update it; options as for `Model.extend`.
+
+    journal=URL: what is added and removed lies in PostgreSQL (`postgresql://user@host/database`), not in the directory
+    """
     from ookg.model.living import LivingModel
 
     return LivingModel(directory, device, **options)

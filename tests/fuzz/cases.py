@@ -73,6 +73,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("serve", MODEL, "--check"),
     ("keys", "list", MODEL),
     ("keys", "add", OWN_MODEL, "somebody"),
+    ("names", OWN_MODEL),
 )
 
 

@@ -29,7 +29,7 @@ from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration, Expectation
 from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
-from ookg.storage.journal import Journal
+from ookg.storage.sqlite_journal import SqliteJournal
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
@@ -275,7 +275,7 @@ def _grow(folder: Path) -> None:
     shutil.copytree(folder / description["data"], folder / "data-00000001")
     (folder / "version-1.json").write_text(json.dumps(description | {"data": "data-00000001"}, indent=2))
     (folder / MODEL_FILE).write_text(json.dumps(description | {"number": 2, "journal": 1}, indent=2))
-    journal = Journal(folder)
+    journal = SqliteJournal(folder)
     for rows in ([("e1", "r0", "e2")], [("new0", "r0", "e1"), ("new1", "r1", "new0")], [("e3", "r9", "e4")]):
         journal.append("add", rows, lambda some: [False] * len(some), author="me")
     with closing(sqlite3.connect(journal.path)) as connection, connection:

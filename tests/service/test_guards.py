@@ -265,15 +265,15 @@ def test_nothing_unexpected_is_told_to_the_client(
 def test_a_full_disk_refuses_writes_and_answers_questions(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     import sqlite3
 
-    from ookg.storage.journal import Journal
+    from ookg.storage.sqlite_journal import SqliteJournal
 
-    def full(self: Journal, *_: object, **__: object) -> None:
+    def full(self: SqliteJournal, *_: object, **__: object) -> None:
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise self._refusal(error)
 
     client.post("/v1/triples", json={"triples": [["A", "genre", "action"]]})
-    monkeypatch.setattr(Journal, "_open", full)
+    monkeypatch.setattr(SqliteJournal, "_open", full)
     detail = problem(client.post("/v1/triples", json={"triples": [["B", "genre", "action"]]}), 507)
     assert "make room" in detail
     assert client.post("/v1/predict", json=QUESTION).status_code == 200

@@ -264,6 +264,31 @@ def test_a_version_that_comes_is_swapped_in(client: Client, directory: Path, ten
     assert client.get("/v1/search", params={"q": "tenet"}).json()["results"][0]["is_new"] is False
 
 
+def test_names_are_shown_and_searched(client: Client, directory: Path) -> None:
+    names = [
+        ("Inception", "Der Anfang", "a film in a film"),
+        ("English", "Englisch"),
+        ("language", "Sprache"),
+        ("Q1", "Neuling", "not there yet"),
+    ]
+    ookg.open(directory).add_names(names)
+    added(client, [["Q1", "genre", "action"], ["Q1", "directed_by", "Christopher Nolan"]])
+    entity = client.get("/v1/entities/Inception").json()
+    assert (entity["name"], entity["description"]) == ("Der Anfang", "a film in a film")
+    stated = next(one for one in entity["triples"]["items"] if one["relation"] == "language")
+    assert (stated["head_name"], stated["relation_name"], stated["tail_name"]) == ("Der Anfang", "Sprache", "Englisch")
+    question = {"head": "Q1", "relation": "language", "top": 1, "explain": True}
+    values = client.post("/v1/predict", json=question).json()
+    assert values["question"]["head_name"] == "Neuling"
+    assert values["answers"][0]["name"] == "Englisch"
+    assert values["answers"][0]["reasons"][0] == "10 of 10 with directed_by Christopher Nolan have Sprache Englisch"
+    for text, label, is_new in (("ANFANG", "Inception", False), ("neu", "Q1", True), ("incep", "Inception", False)):
+        result = client.get("/v1/search", params={"q": text}).json()["results"][0]
+        assert (result["entity"], result["is_new"]) == (label, is_new)
+    relation = client.get("/v1/search", params={"q": "spra", "kind": "relation"}).json()["results"]
+    assert relation == [{"relation": "language", "name": "Sprache", "description": None, "is_new": False}]
+
+
 def test_read_only(serve: Serve, tenet: list[list[str]]) -> None:
     client = serve(read_only=True)
     for response in (

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import ookg
 from ookg.service import updating
 from ookg.service.jobs import STATE_FILE, UpdateState
 from ookg.service.server import is_local
+from postgres_server import Server
 from serving import Client
 
 PATIENCE = 120.0  # a busy machine
@@ -96,6 +98,27 @@ def test_workers_agree_and_count_together(directory: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.postgres
+def test_two_servers_on_one_journal_in_postgresql(directory: Path, postgres: Server) -> None:
+    with (
+        served(directory, "--journal", postgres.url()) as (_, one),
+        served(directory, "--journal", postgres.url()) as (_, other),
+    ):
+        for name in ("A", "B"):
+            add(one, name)
+            last = one.get("/v1/history").json()["batches"][0]["number"]
+            assert other.get(f"/v1/entities/{name}").json()["came"]["journal"] == last
+            other.delete(f"/v1/entities/{name}")
+            assert one.get(f"/v1/entities/{name}").status_code == 404
+        add(one, "C")
+        assert one.post("/v1/update", json={"steps": 20}).status_code == 202
+        assert wait_for(lambda: _settled(one))["state"] == "done"
+        for client in (one, other):
+            wait_for(partial(_has_version, client, 2))
+            assert client.get("/v1/entities/C").json()["is_new"] is False
+    assert not (directory / "journal.sqlite").exists()
+
+
 def test_a_server_that_is_told_to_end_answers_what_it_took_in(directory: Path) -> None:
     with served(directory) as (process, client):
         body = json.dumps({"triples": [["A", "genre", "action"]]}).encode()
@@ -141,8 +164,12 @@ def test_an_update_swaps_the_model(client: Client) -> None:
     done = wait_for(lambda: _settled(client))
     assert done["state"] == "done", done
     assert done["version"] == done["result"]["version"] == 2
-    wait_for(lambda: client.get("/v1/status").json()["version"] == 2)
+    wait_for(partial(_has_version, client, 2))
     assert not client.get("/v1/entities/A").json()["is_new"]
+
+
+def _has_version(client: httpx.Client, number: int) -> bool:
+    return bool(client.get("/v1/status").json()["version"] == number)
 
 
 def _at_work(client: httpx.Client) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ COMMANDS = (
     "status",
     "history",
     "rollback",
+    "names",
     "evaluate",
     "audit",
     "tune",

@@ -9,14 +9,21 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from ookg.cli.console import add_format_options, add_json_option, print_json, print_notes, triple_format
+from ookg.cli.console import (
+    add_directory_argument,
+    add_format_options,
+    add_json_option,
+    print_json,
+    print_notes,
+    triple_format,
+)
 
 SUMMARY = "add triples to a model, for good"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     parser.add_argument("triples", metavar="TRIPLES", help="the triples to add")
     parser.add_argument(
         "--key", metavar="K", help="a name for this batch: sent again under the same one, it counts once"
@@ -32,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.model.living import LivingModel
     from ookg.system.display import counted
 
-    living = LivingModel(arguments.model)
+    living = LivingModel(arguments.model, journal=arguments.journal)
     triples = read_triples(arguments.triples, triple_format(arguments))
     added = living.add(triples, key=arguments.key, author=arguments.author)
     print_notes(triples.notes)

@@ -16,11 +16,11 @@ from ookg.cli.console import (
     add_prefix_option,
     check_output,
     load_current,
+    namer,
     note,
     print_json,
     print_notes,
     print_table,
-    shortener,
 )
 from ookg.cli.simulating import add_simulation_options, chosen_hiding
 from ookg.cli.status import status_in_words
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = current.model_with_facts
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
-        refuse_damage(arguments.model)
+        refuse_damage(arguments.model, arguments.journal)
     audit = model.audit(settings)
     if arguments.figure is not None:
         for file in draw_audit(audit, arguments.figure):
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(audit.to_dict() | ({} if status is None else {"status": status.to_dict()}))
         return 0
-    _print(audit, shortener(arguments))
+    _print(audit, namer(arguments, model.names))
     for line in [] if status is None else status_in_words(status):
         print(f"- {line}")
     return 0

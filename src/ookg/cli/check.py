@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from ookg.cli.console import add_json_option, note, print_json, print_table
+from ookg.cli.console import add_directory_argument, add_json_option, note, print_json, print_table
 
 SUMMARY = "whether a model's files are as they were written"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     add_json_option(parser)
 
 
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.simulation.choice import check_stored_choice
     from ookg.storage.checkpoint import check_model
 
-    checks = check_model(arguments.model)
+    checks = check_model(arguments.model, arguments.journal)
     check_stored_choice(arguments.model)
     damaged = [file.name for file in checks if file.problem is not None]
     if arguments.json:

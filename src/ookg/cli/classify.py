@@ -19,11 +19,11 @@ from ookg.cli.console import (
     chosen_refine,
     chosen_weights,
     load_current,
+    namer,
     note,
     print_json,
     print_notes,
     print_table,
-    shortener,
     triple_format,
     trust_in_words,
     whole_number,
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         if arguments.save:
             check_place(Path(arguments.model) / MODEL_FILE)
-            refuse_damage(arguments.model)
+            refuse_damage(arguments.model, arguments.journal)
         is_stored = model.choice.judge is not None and arguments.judge_steps is None and not arguments.save
         judge = True if is_stored else JudgeSettings(steps=arguments.judge_steps, progress=True)
         judged = model.classify(claims, valid=valid, given=given, judge=judge)
@@ -102,14 +102,14 @@ def run(arguments: argparse.Namespace) -> int:
         trust = {entity: value.to_dict() for entity, value in judged.trust.items()}
         print_json({"claims": [vars(claim) for claim in judged.claims], "accuracy": judged.accuracy, "trust": trust})
         return 0
-    short = shortener(arguments)
+    shown = namer(arguments, model.names)
     words = {True: "true", False: "false", None: "unknown"}
     rows = [
-        (words[c.verdict], short(c.head), short(c.relation), short(c.tail), c.score, c.threshold) for c in judged.claims
+        (words[c.verdict], shown(c.head), shown(c.relation), shown(c.tail), c.score, c.threshold) for c in judged.claims
     ]
     print_table(("verdict", "head", "relation", "tail", "score", "threshold"), rows)
     for entity, value in list(judged.trust.items())[:MOST_TRUSTS]:
-        print(f"{short(entity)} is new: {trust_in_words(value)}")
+        print(f"{shown(entity)} is new: {trust_in_words(value)}")
     if len(judged.trust) > MOST_TRUSTS:
         print(f"... and {len(judged.trust) - MOST_TRUSTS:,} more new entities; --json lists them all")
     if judged.accuracy is not None:

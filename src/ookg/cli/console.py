@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ookg.system.display import visible
 from ookg.system.progress import tell
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ookg.graph.names import Names
     from ookg.graph.triples import TripleFormat
     from ookg.model.current import Current
     from ookg.model.model import Model
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from ookg.newcomers.reducer import Weights
     from ookg.newcomers.refinement import RefineSettings
     from ookg.simulation.trust import Trust
+
+MOST_IDS = 10  # in a line
 
 
 def whole_number(text: str) -> int:
@@ -81,7 +85,7 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if isinstance(value, float) else visible(str(value))
 
 
 def add_format_options(parser: argparse.ArgumentParser) -> None:
@@ -143,7 +147,63 @@ def shortener(arguments: argparse.Namespace) -> Callable[[str], str]:
         if not namespace:
             raise InputError(f"--prefix {text!r}; give NAME=IRI, such as ex=http://example.org/")
         prefixes[name] = namespace
-    return lambda label: shortened(label, prefixes)
+    return lambda label: visible(shortened(label, prefixes))
+
+
+def namer(arguments: argparse.Namespace, names: Names) -> Callable[[str], str]:
+    """How labels are shown in sentences and triples: by name, with the id behind it."""
+    short = shortener(arguments)
+
+    def shown(label: str) -> str:
+        name = names.name(label)
+        return short(label) if name is None or name == label else f"{visible(name)} ({short(label)})"
+
+    return shown
+
+
+def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool]) -> str:
+    """The id that a text means: itself where it is one, else the only one that has it for a name, with a note.
+
+    kind: "entity" or "relation"; is_there: whether there is one with this id
+    """
+    from ookg.errors import InputError
+
+    if not len(names) or is_there(text):
+        return text
+    ids = [label for label in names.find(text) if is_there(label)]
+    if len(ids) > 1:
+        some = ", ".join(map(repr, ids[:MOST_IDS])) + ", ..." * (len(ids) > MOST_IDS)
+        raise InputError(f"{kind} {text!r} is the name of {len(ids):,} ids ({some}); give one of them")
+    if ids:
+        note(f"note: {kind} {text!r} is {ids[0]!r}")
+        return ids[0]
+    return text
+
+
+def add_names_option(parser: argparse.ArgumentParser) -> None:
+    """--names."""
+    parser.add_argument(
+        "--names", metavar="FILE", help="what ids are called: id, name (and description), stored with the model"
+    )
+
+
+def names_given(arguments: argparse.Namespace) -> Names | None:
+    """The names of --names, read before any work is done."""
+    from ookg.graph.names import read_names
+
+    return None if arguments.names is None else read_names(arguments.names)
+
+
+def store_names(names: Names | None, directory: str | Path) -> None:
+    """Let a directory that begins anew have these names alone; where none are given, those that are there stay."""
+    from ookg.storage.names import add_names, stored_names
+    from ookg.system.display import counted
+
+    if names is not None:
+        add_names(directory, names, replace=True)
+        note(f"{directory}: {counted(len(names), 'name')} stored")
+    elif count := len(stored_names(directory)):
+        note(f"note: {directory} has {counted(count, 'name')} from before, which stay; `ookg names` replaces them")
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -151,9 +211,25 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
+def add_directory_argument(parser: argparse.ArgumentParser) -> None:
+    """The model directory, and where its journal lies."""
+    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_journal_option(parser)
+
+
+def add_journal_option(parser: argparse.ArgumentParser) -> None:
+    """--journal."""
+    parser.add_argument(
+        "--journal",
+        metavar="URL",
+        help="what is added and removed lies in PostgreSQL: postgresql://user@host/database "
+        "(the environment variable OOKG_JOURNAL; else it lies in DIR)",
+    )
+
+
 def add_model_argument(parser: argparse.ArgumentParser) -> None:
     """The model directory, and where to compute."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     add_device_option(parser)
 
 
@@ -249,7 +325,7 @@ def load_current(arguments: argparse.Namespace) -> Current:
     from ookg.model.current import Current
     from ookg.training.loop import choose_device
 
-    return Current.load(arguments.model, str(choose_device(arguments.device)))
+    return Current.load(arguments.model, str(choose_device(arguments.device)), arguments.journal)
 
 
 def trust_in_words(trust: Trust) -> str:

@@ -1,4 +1,7 @@
-"""Give vectors to the entities of a file that the model does not know, and write them as Parquet (entity, vector)."""
+"""Give vectors to the entities of a file that the model does not know, and write them as Parquet (entity, vector).
+
+Where ids have names (`ookg names`), there is a column name.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from ookg.cli.console import (
     chosen_refine,
     chosen_weights,
     load_current,
+    meant,
     note,
     print_notes,
     triple_format,
@@ -56,12 +60,15 @@ def run(arguments: argparse.Namespace) -> int:
     model = current.model
     if triples is None and not current.difference.added:
         raise InputError("no TRIPLES, and none were added to this model; give some")
-    refine = chosen_refine(arguments, model)
+    refine, given, query_relation = chosen_refine(arguments, model), current.given(triples), arguments.query_relation
+    if query_relation is not None:
+        places = (model.relations, given.relations)
+        query_relation = meant(query_relation, "relation", model.names, lambda label: any(label in p for p in places))
     with nullcontext() if refine is None else Progress("fitting new entities", refine.steps) as report:
         new = model.embed(
-            current.given(triples),
+            given,
             weights=chosen_weights(arguments),
-            query_relation=arguments.query_relation,
+            query_relation=query_relation,
             limit=chosen_limit(arguments),
             refine=refine or False,
             report=report,
@@ -69,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     if triples is not None and current.difference.added:
         new = new.select(triples.entities.ids(new.entities) >= 0)  # what was added before is not asked for
     print_notes(new.notes)
-    write_vectors(arguments.out, "entity", new.entities, new.vectors, vars(new.trust) if arguments.trust else None)
+    others = {"name": [model.names.name(label) for label in new.entities]} if len(model.names) else {}
+    trust = vars(new.trust) if arguments.trust else {}
+    write_vectors(arguments.out, "entity", new.entities, new.vectors, others | trust)
     note(f"{arguments.out}: vectors of {counted(len(new.entities), 'new entity', 'new entities')}")
     return 0

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_json_option, print_json, print_table
+from ookg.cli.console import add_directory_argument, add_json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from ookg.storage.versions import Version
@@ -16,16 +16,16 @@ SUMMARY = "what was added and removed, and the versions"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print."""
-    from ookg.storage.journal import Journal
+    from ookg.storage.journals import open_journal
     from ookg.storage.versions import versions
 
-    there, batches = versions(arguments.model), Journal(arguments.model).batches()
+    there, batches = versions(arguments.model), open_journal(arguments.model, arguments.journal).batches()
     if arguments.json:
         print_json({"versions": [asdict(one) for one in there], "batches": [asdict(one) for one in batches]})
         return 0

@@ -10,7 +10,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ookg.cli.console import add_format_options, note, print_notes, triple_format, whole_number
+from ookg.cli.console import (
+    add_format_options,
+    add_names_option,
+    names_given,
+    note,
+    print_notes,
+    store_names,
+    triple_format,
+    whole_number,
+)
 from ookg.interchange import MODELS
 
 SUMMARY = "bring in a model that another tool trained"
@@ -26,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--triples", metavar="FILE", type=Path, help="the training triples, for degree and correlation weights"
     )
+    add_names_option(parser)
     labels = parser.add_argument_group("labels, where they are not with the model")
     labels.add_argument("--vocabulary", metavar="FOLDER", type=Path, help="folder with the tool's own label files")
     labels.add_argument(
@@ -52,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     storage = Storage(arguments.out, overwrite=arguments.overwrite)
     if not arguments.overwrite:
         storage.prepare()
+    given_names = names_given(arguments)
     names = ("entities", "relations", "vocabulary", "model", "norm", "gamma", "normalised")
     options = ImportOptions(**{name: getattr(arguments, name) for name in names})
     foreign = read_foreign(arguments.format, arguments.source, options)
@@ -62,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     with storage.held():
         write_checkpoint(model.checkpoint, arguments.out)
         refuse_damage(arguments.out)
+    store_names(given_names, arguments.out)
 
     note(f"{foreign.tool}: {foreign.convention}")
     note(f"{len(model.entities):,} entities, {len(model.relations):,} relations; scores agree with the tool's formula")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ookg.cli.console import (
     add_format_options,
@@ -20,6 +20,8 @@ from ookg.cli.console import (
     chosen_refine,
     chosen_weights,
     load_current,
+    meant,
+    namer,
     print_json,
     print_notes,
     print_table,
@@ -30,7 +32,8 @@ from ookg.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from ookg.model.model import Answer
+    from ookg.graph.names import Names
+    from ookg.model.model import Answer, LinkReason, Prediction
 
 SUMMARY = "what is missing about an entity, and why"
 
@@ -65,12 +68,23 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.graph.triples import read_triples
 
     current = load_current(arguments)
-    model = current.model
+    model, names = current.model, current.model.names
+    given = current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None)
+
+    def is_entity(label: str) -> bool:
+        return label in model.entities or label in given.entities
+
+    head, tail = (
+        None if text is None else meant(text, "entity", names, is_entity) for text in (arguments.head, arguments.tail)
+    )
+    asked_relation = meant(
+        arguments.relation, "relation", names, lambda label: label in model.relations or label in given.relations
+    )
     prediction = model.predict(
-        current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None),
-        relation=arguments.relation,
-        head=arguments.head,
-        tail=arguments.tail,
+        given,
+        relation=asked_relation,
+        head=head,
+        tail=tail,
         weights=chosen_weights(arguments),
         limit=chosen_limit(arguments),
         refine=chosen_refine(arguments, model) or False,
@@ -81,35 +95,31 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print_notes(prediction.notes)
     if arguments.json:
-        answers = [
-            {"entity": a.entity, "score": a.score, "rank": a.rank, "known": a.is_known, "new": a.is_new}
-            | {"link": None if a.link is None else vars(a.link)}
-            for a in prediction.answers
-        ]
-        trust = None if prediction.trust is None else prediction.trust.to_dict()
-        explanation = [vars(reason) for reason in prediction.explanation]
-        print_json({"answers": answers, "explanation": explanation, "trust": trust})
+        print_json(_document(prediction, names))
         return 0
-    short = shortener(arguments)
-    triple = f"({short(arguments.head or '?')}, {short(arguments.relation)}, {short(arguments.tail or '?')})"
+    short, shown = shortener(arguments), namer(arguments, names)
+    entity = shown(head or tail or "")
+    triple = f"({shown(head or '?')}, {shown(asked_relation)}, {shown(tail or '?')})"
     marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
-    asked = short(arguments.head or arguments.tail)
-    rows: list[tuple[object, ...]] = [
-        (a.rank, short(a.entity), a.score, marks[a.is_known, a.is_new]) for a in prediction.answers
-    ]
-    columns: tuple[str, ...] = ("rank", "entity", "score", "")
-    if any(a.link is not None for a in prediction.answers):
-        columns = (*columns, "a link that speaks for it")
-        rows = [(*row, _link_in_words(asked, a, short)) for row, a in zip(rows, prediction.answers, strict=True)]
-    print_table(columns, rows, triple)
+    columns: dict[str, list[object]] = {
+        "rank": [a.rank for a in prediction.answers],
+        "entity": [short(a.entity) for a in prediction.answers],
+        "name": [names.name(a.entity) or "" for a in prediction.answers],
+        "score": [a.score for a in prediction.answers],
+        "": [marks[a.is_known, a.is_new] for a in prediction.answers],
+        "a link that speaks for it": [_link_in_words(entity, a, shown) for a in prediction.answers],
+    }
+    for name in ("name", "a link that speaks for it"):
+        if not any(columns[name]):
+            del columns[name]
+    print_table(tuple(columns), list(zip(*columns.values(), strict=True)), triple)
     if prediction.trust is not None:
-        print(f"\n{short(arguments.head or arguments.tail)} is new: {trust_in_words(prediction.trust)}")
+        print(f"\n{entity} is new: {trust_in_words(prediction.trust)}")
     if arguments.explain:
-        entity = short(arguments.head or arguments.tail)
         if prediction.explanation:
             reasons = []
             for reason in prediction.explanation:
-                neighbor, relation = short(reason.entity), short(reason.relation)
+                neighbor, relation = shown(reason.entity), shown(reason.relation)
                 ends = (entity, relation, neighbor) if reason.direction == "out" else (neighbor, relation, entity)
                 reasons.append((f"{reason.weight:.1%}", *ends))
             made = f"what the vector of {entity} is made of"
@@ -121,10 +131,30 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _link_in_words(asked: str, answer: Answer, short: Callable[[str], str]) -> str:
+def _document(prediction: Prediction, names: Names) -> dict[str, Any]:
+    """The answers as plain values; `name` is null where there is none."""
+    answers = [
+        {"entity": a.entity, "name": names.name(a.entity), "score": a.score, "rank": a.rank}
+        | {"known": a.is_known, "new": a.is_new, "link": None if a.link is None else _link(a.link, names)}
+        for a in prediction.answers
+    ]
+    explanation = [
+        vars(reason) | {"name": names.name(reason.entity), "relation_name": names.name(reason.relation)}
+        for reason in prediction.explanation
+    ]
+    trust = None if prediction.trust is None else prediction.trust.to_dict()
+    return {"answers": answers, "explanation": explanation, "trust": trust}
+
+
+def _link(link: LinkReason, names: Names) -> dict[str, Any]:
+    via = None if link.via is None else names.name(link.via)
+    return vars(link) | {"relation_name": names.name(link.relation), "via_name": via}
+
+
+def _link_in_words(asked: str, answer: Answer, shown: Callable[[str], str]) -> str:
     """The link of the asked entity that speaks for an answer, and how far."""
     if answer.link is None:
         return ""
-    relation, other = short(answer.link.relation), short(answer.link.via or answer.entity)
+    relation, other = shown(answer.link.relation), shown(answer.link.via or answer.entity)
     ends = (asked, relation, other) if answer.link.direction == "out" else (other, relation, asked)
     return f"{' '.join(ends)} ({answer.link.confidence:.0%})"

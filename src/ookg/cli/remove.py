@@ -9,16 +9,23 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from ookg.cli.console import add_format_options, add_json_option, print_json, triple_format
+from ookg.cli.console import (
+    add_directory_argument,
+    add_format_options,
+    add_json_option,
+    meant,
+    print_json,
+    triple_format,
+)
 
 SUMMARY = "remove triples from a model, or an entity's"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     parser.add_argument("triples", metavar="TRIPLES", nargs="?", help="the triples to remove")
-    parser.add_argument("--entity", metavar="NAME", help="remove all triples of this entity instead")
+    parser.add_argument("--entity", metavar="ID", help="remove all triples of this entity instead")
     parser.add_argument(
         "--key", metavar="K", help="a name for this batch: sent again under the same one, it counts once"
     )
@@ -35,10 +42,15 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.system.display import counted
 
     if (arguments.triples is None) == (arguments.entity is None):
-        raise InputError("give either TRIPLES or --entity NAME to remove")
-    living = LivingModel(arguments.model)
+        raise InputError("give either TRIPLES or --entity ID to remove")
+    living = LivingModel(arguments.model, journal=arguments.journal)
     triples = None if arguments.triples is None else read_triples(arguments.triples, triple_format(arguments))
-    removed = living.remove(triples, entity=arguments.entity, key=arguments.key, author=arguments.author)
+    entity = arguments.entity
+    if entity is not None:
+        entity = meant(
+            entity, "entity", living.names, lambda label: label in living.model.entities or label in living.entities
+        )
+    removed = living.remove(triples, entity=entity, key=arguments.key, author=arguments.author)
     if arguments.json:
         print_json(asdict(removed))
         return 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from ookg.cli.console import add_json_option, print_json, whole_number
+from ookg.cli.console import add_directory_argument, add_json_option, print_json, whole_number
 
 SUMMARY = "make an earlier version the model again"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     parser.add_argument(
         "version",
         metavar="VERSION",
@@ -24,12 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Roll back and print."""
-    from ookg.storage.journal import Journal
+    from ookg.storage.journals import open_journal
     from ookg.storage.versions import roll_back
     from ookg.system.display import counted
 
+    journal = open_journal(arguments.model, arguments.journal)  # refused before anything is changed
     version = roll_back(arguments.model, arguments.version)
-    later = Journal(arguments.model).last - version.journal
+    later = journal.last - version.journal
     if arguments.json:
         print_json({"version": version.number, "journal": version.journal, "pending": later})
         return 0

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_device_option, whole_number
+from ookg.cli.console import add_device_option, add_journal_option, add_names_option, names_given, whole_number
 
 if TYPE_CHECKING:
     from ookg.service.settings import Limits, ServiceSettings
@@ -26,6 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=whole_number, default=8000, metavar="N", help="the port to listen on (8000)")
     parser.add_argument("--read-only", action="store_true", help="answer, and take no writes")
     parser.add_argument("--workers", type=whole_number, default=1, metavar="N", help="how many processes (1)")
+    add_journal_option(parser)
+    add_names_option(parser)
     parser.add_argument("--keys", metavar="FILE", help="ask for a key of this file, also on a local address")
     parser.add_argument("--valid", metavar="TRIPLES", help="labelled triples, for the thresholds of claims")
     parser.add_argument("--refine", action="store_true", help="fit new vectors to their triples")
@@ -71,8 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _serve(arguments: argparse.Namespace, directory: Path) -> None:
     from ookg.service.server import serve
     from ookg.service.service import Service
+    from ookg.storage.names import add_names
 
-    settings = _settings(arguments, directory)
+    settings, names = _settings(arguments, directory), names_given(arguments)
+    if names is not None:
+        add_names(directory, names)
     if not arguments.check:
         serve(settings, arguments.host, arguments.port, log_requests=not arguments.quiet)
         return
@@ -96,6 +101,7 @@ def _settings(arguments: argparse.Namespace, directory: Path) -> ServiceSettings
     return ServiceSettings(
         directory,
         arguments.read_only,
+        arguments.journal,
         keys,
         None if arguments.valid is None else Path(arguments.valid),
         arguments.refine,

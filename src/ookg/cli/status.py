@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_json_option, print_json
+from ookg.cli.console import add_directory_argument, add_json_option, print_json
+from ookg.cli.names import named_ids
 
 if TYPE_CHECKING:
     from ookg.model.living import Status
@@ -15,7 +17,7 @@ SUMMARY = "how much is new, and what an update would take"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     add_json_option(parser)
 
 
@@ -23,12 +25,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Print."""
     from ookg.model.living import LivingModel
 
-    status = LivingModel(arguments.model).status()
+    living = LivingModel(arguments.model, journal=arguments.journal)
+    status, named = living.status(), named_ids(living)
     if arguments.json:
-        print_json(status.to_dict())
+        print_json(status.to_dict() | {"names": asdict(named)})
         return 0
     for line in status_in_words(status):
         print(line)
+    if named.names:
+        print(named.in_words())
     return 0
 
 

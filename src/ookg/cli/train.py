@@ -7,7 +7,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ookg.cli.console import add_device_option, add_format_options, note, print_notes, triple_format
+from ookg.cli.console import (
+    add_device_option,
+    add_format_options,
+    add_names_option,
+    names_given,
+    note,
+    print_notes,
+    store_names,
+    triple_format,
+)
 
 if TYPE_CHECKING:
     from ookg.model.model import Model
@@ -44,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="directory for the model")
     parser.add_argument("--valid", metavar="FILE", help="triples to validate on; a data set brings its own")
     parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
+    add_names_option(parser)
     add_device_option(parser)
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run, or start it")
     parser.add_argument(
@@ -79,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.graph.triples import read_triples
     from ookg.model.train import train
 
-    settings = _settings(arguments)
+    settings, given_names = _settings(arguments), names_given(arguments)
     names = {name.lower() for name in published_sets()}
     path = Path(arguments.triples)
     valid: Any = None
@@ -112,6 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
         if error.is_resumable:
             raise
         raise InputError(f"{error}; {_stored_elsewhere(error.model)}") from error
+    store_names(given_names, arguments.out)
     provenance = model.checkpoint.provenance
     for step, figure in provenance["validations"]:
         note(f"validation at step {step:,}: {figure:.4f}")

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = load_model(arguments)
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
-        refuse_damage(arguments.model)
+        refuse_damage(arguments.model, arguments.journal)
     tuning = model.tune(settings)
     if arguments.save:
         model.with_choice(tuning.choice).save_choice(arguments.model)

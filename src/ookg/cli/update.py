@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import argparse
 
-from ookg.cli.console import add_device_option, add_json_option, print_json, print_notes, whole_number
+from ookg.cli.console import (
+    add_device_option,
+    add_directory_argument,
+    add_json_option,
+    print_json,
+    print_notes,
+    whole_number,
+)
 
 SUMMARY = "learn what was added and removed: a new version"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_directory_argument(parser)
     parser.add_argument("--steps", type=whole_number, metavar="N", help="how many steps (by the share of what is new)")
     parser.add_argument("--seconds", type=float, metavar="S", help="stop after about S seconds")
     way = parser.add_mutually_exclusive_group()
@@ -50,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         validate=arguments.validate,
         device=arguments.device,
         progress=True,
+        journal=arguments.journal,
     )
     print_notes(updated.notes)
     if arguments.json:

@@ -1,4 +1,7 @@
-"""The columns of a file or frame of triples: text, Parquet, and whatever speaks Arrow. RDF has a module of its own."""
+"""The columns of a file or frame of triples: text, Parquet, and whatever speaks Arrow. RDF has a module of its own.
+
+Files of names are read in the same way (`graph.names`).
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ TRUTH_VALUES = {"1": True, "0": False, "-1": False}
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 SUFFIX_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 PARQUET_SUFFIXES = {".parquet", ".pq"}
+PARQUET_MAGIC = b"PAR1"
 csv.field_size_limit((1 << 31) - 1)  # a label may be long
 LINE_BLOCK_BYTES = 1 << 20
 BATCH_ROWS = 1 << 20  # of Parquet; with fewer, the dictionary of all of a file's labels is taken apart again and again
@@ -145,6 +149,42 @@ def read_standard_input() -> bytes:
     return stream.buffer.read()
 
 
+def file_start(path: Path, content: str = "triples") -> bytes:
+    """The first bytes of a file, which say what it is; what is no file is refused. None are taken from a pipe.
+
+    content: what the file should hold, for the message
+    """
+    if path.is_dir():
+        raise FileError(path, f"is a folder, not a file of {content}", "name one file, such as train.txt")
+    if path.exists() and not path.is_file() and not path.is_fifo():
+        raise FileError(path, f"is a device, not a file of {content}", "give a file or a pipe")
+    try:
+        if path.is_fifo():
+            return b""
+        with path.open("rb") as file:
+            start = file.read(4)
+    except FileNotFoundError:
+        raise FileError(path, "no such file", "check the path") from None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if start != PARQUET_MAGIC and path.suffix in PARQUET_SUFFIXES:
+        raise FileError(path, "is not a Parquet file", "write it again, or name it for what it is (.tsv, .csv)")
+    return start
+
+
+def read_pipe(path: Path) -> bytes:
+    """All that comes through a named pipe."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> FileError:
+    """The error for a file that the system does not let us read."""
+    return FileError(path, f"cannot be read ({error.strerror})", "check the path and its permissions")
+
+
 class NoLines:
     """Rows that a caller gave."""
 
@@ -157,7 +197,10 @@ class TextFile:
     """A TSV or CSV file, read by Arrow; the exact line of an error is looked for only when there is one.
 
     content: what a pipe gave, which can be read only once
+    row_name, row_parts: what a line is, for messages
     """
+
+    row_name, row_parts = "triple", "head, relation and tail"
 
     def __init__(self, path: Path, form: TripleFormat, compression: str | None, content: bytes | None = None) -> None:
         self.path, self.compression, self.content = path, compression, content
@@ -165,10 +208,14 @@ class TextFile:
         # Quotes are text in TSV ("the so-called "Big" one") and have a meaning in CSV.
         self.quote = '"' if self.delimiter == "," else None
         first_line, first = self._first_row()
-        self.header = is_header(first) if form.header is None else form.header
+        self.header = self.is_header(first) if form.header is None else form.header
         self.skip = first_line if self.header else first_line - 1
         self.width = len(first)
-        self.columns = self._choose(form, first) if first else []
+        self.columns = self.choose(form, first) if first else []
+
+    def is_header(self, first: list[str]) -> bool:
+        """Whether the first row is a header."""
+        return is_header(first)
 
     def _stream(self) -> Any:
         source = str(self.path) if self.content is None else pa.py_buffer(self.content)
@@ -204,7 +251,7 @@ class TextFile:
             return next(csv.reader([line], delimiter=self.delimiter, strict=True), [])
         except csv.Error as error:
             if "end of data" in str(error):
-                remedy = "write each triple on one line"
+                remedy = f"write each {self.row_name} on one line"
                 raise FileError(self.path, "a quote that the line does not close", remedy, number) from None
         return next(csv.reader([line], delimiter=self.delimiter), [])
 
@@ -217,7 +264,8 @@ class TextFile:
     def _damaged(self, error: Exception) -> FileError:
         return FileError(self.path, f"damaged {self.compression or 'text'} data ({error})", "fetch or write it again")
 
-    def _choose(self, form: TripleFormat, first: list[str]) -> list[int]:
+    def choose(self, form: TripleFormat, first: list[str]) -> list[int]:
+        """The places of the columns to read."""
         if form.columns is not None:
             return [self._column(name, first) for name in form.columns]
         if self.header:
@@ -228,10 +276,15 @@ class TextFile:
                     return [*chosen, names.index(LABEL_NAME)] if LABEL_NAME in names else chosen
         if len(first) in (3, 4):
             return list(range(len(first)))
+        raise self.wrong_columns(
+            first, "expected head, relation, tail (and a label); select with --columns or set --delimiter"
+        )
+
+    def wrong_columns(self, first: list[str], remedy: str) -> FileError:
+        """The error for a first row that has too many columns, or too few."""
         name = {"\t": "tab", ",": "comma"}.get(self.delimiter, repr(self.delimiter))
-        problem = f"{len(first)} column{'s' * (len(first) != 1)} separated by {name}: {_shown(first)}"
-        remedy = "expected head, relation, tail (and a label); select with --columns or set --delimiter"
-        raise FileError(self.path, problem, remedy, self.skip + (not self.header))
+        problem = f"{len(first)} column{'s' * (len(first) != 1)} separated by {name}: {shown_row(first)}"
+        return FileError(self.path, problem, remedy, self.skip + (not self.header))
 
     def _column(self, name: str, first: list[str]) -> int:
         if self.header and name in first:
@@ -276,8 +329,8 @@ class TextFile:
                     continue
                 row = self._split(number, line)
                 if len(row) != self.width:
-                    problem = f"{len(row)} column{'s' * (len(row) != 1)} instead of {self.width}: {_shown(row)}"
-                    remedy = "give every line head, relation and tail" if len(row) < self.width else "mend the line"
+                    problem = f"{len(row)} column{'s' * (len(row) != 1)} instead of {self.width}: {shown_row(row)}"
+                    remedy = f"give every line {self.row_parts}" if len(row) < self.width else "mend the line"
                     return FileError(self.path, problem, remedy, number)
         except FileError as bad_line:
             return bad_line
@@ -285,12 +338,17 @@ class TextFile:
             return self._damaged(damage)
         return FileError(self.path, f"cannot be parsed ({error})", "check its quoting and line ends")
 
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The chosen columns line by line, with the lines' numbers: slow, to look for what is wrong."""
+        for number, line in self._lines():
+            if number > self.skip and line:
+                row = self._split(number, line)
+                yield number, [row[position] for position in self.columns]
+
     def find_bad_value(self) -> FileError:
         """The first line with one."""
-        for number, line in self._lines():
-            if number <= self.skip or not line:
-                continue
-            problem = _bad_value([self._split(number, line)[position] for position in self.columns])
+        for number, row in self.rows():
+            problem = _bad_value(row)
             if problem:
                 return FileError(self.path, problem[0], problem[1], number)
         return FileError(self.path, "an empty label or a wrong label value", "mend the file")
@@ -305,7 +363,7 @@ class NamedColumns:
 
     def texts(self, table: Any, names: list[str]) -> list[Any]:
         """Columns of an Arrow table as dictionary arrays of text; a missing value is an error."""
-        self.columns = [self._text(table.column(name), name) for name in names]
+        self.columns = [self.text(table.column(name), name) for name in names]
         return self.columns
 
     def choose(self, names: list[str]) -> list[str]:
@@ -331,7 +389,8 @@ class NamedColumns:
         remedy = "name three of them head, relation, tail, or select them (on the command line with --columns)"
         raise FileError(self.source, f"columns {', '.join(names)}", remedy)
 
-    def _text(self, column: Any, name: str) -> Any:
+    def text(self, column: Any, name: str) -> Any:
+        """A column as dictionary arrays of text."""
         if column.null_count:
             raise self._missing(column, name)
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
@@ -350,9 +409,10 @@ class NamedColumns:
 
     def _missing(self, column: Any, name: str) -> FileError:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
-        return self._error(f"no value in column {name!r}", "drop or fill the row", row)
+        return self.row_error(f"no value in column {name!r}", "drop or fill the row", row)
 
-    def _error(self, problem: str, remedy: str, row: int) -> FileError:
+    def row_error(self, problem: str, remedy: str, row: int) -> FileError:
+        """The error for a row, counted from 1."""
         return FileError(f"{self.source}{self.row_mark}{row}", problem, remedy)
 
     def find_bad_value(self) -> FileError:
@@ -360,7 +420,7 @@ class NamedColumns:
         for number, row in enumerate(zip(*self.columns, strict=True), start=1):
             problem = _bad_value([value.as_py() for value in row])
             if problem:
-                return self._error(*problem, number)
+                return self.row_error(*problem, number)
         return FileError(self.source, "an empty label or a wrong label value", "mend the row")
 
 
@@ -459,12 +519,13 @@ def _as_text(labels: Any) -> Any:
 def _bad_value(row: list[str]) -> tuple[str, str] | None:
     for name, value in zip(("head", "relation", "tail"), row, strict=False):
         if not value.strip():
-            return f"empty {name} in {_shown(row)}", "give every triple a head, a relation and a tail"
+            return f"empty {name} in {shown_row(row)}", "give every triple a head, a relation and a tail"
     if len(row) == 4 and row[3].strip() not in TRUTH_VALUES:
         return f"label value {row[3]!r}", "use 1 for true and 0 or -1 for false"
     return None
 
 
-def _shown(row: list[str]) -> str:
+def shown_row(row: list[str]) -> str:
+    """A row in a message, cut where it is long."""
     text = repr(row)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -20,6 +20,7 @@ from ookg.graph.ids import TripleIds, first_occurrences, triple_keys
 from ookg.graph.rdf import RdfFile, open_rdf, rdf_syntax
 from ookg.graph.reading import (
     LABEL_NAME,
+    PARQUET_MAGIC,
     PARQUET_SUFFIXES,
     STANDARD_INPUT,
     SUFFIX_COMPRESSION,
@@ -33,7 +34,9 @@ from ookg.graph.reading import (
     TripleFormat,
     encoded_anew,
     file_compression,
+    file_start,
     is_header,
+    read_pipe,
     read_standard_input,
     text_delimiter,
 )
@@ -236,23 +239,11 @@ def _write_tsv(path: Path, table: Any, sink: Any) -> None:
 
 
 def _open(path: Path, form: TripleFormat) -> LabelReader:
-    if path.is_dir():
-        raise FileError(path, "is a folder, not a file of triples", "name one file, such as train.txt")
-    if path.exists() and not path.is_file() and not path.is_fifo():
-        raise FileError(path, "is a device, not a file of triples", "give a file or a pipe")
-    try:
-        if path.is_fifo():
-            return _piped(path, path.read_bytes(), form)
-        with path.open("rb") as file:
-            start = file.read(4)
-    except FileNotFoundError:
-        raise FileError(path, "no such file", "check the path") from None
-    except OSError as error:
-        raise FileError(path, f"cannot be read ({error.strerror})", "check the path and its permissions") from error
-    if start == b"PAR1":
+    start = file_start(path)
+    if path.is_fifo():
+        return _piped(path, read_pipe(path), form)
+    if start == PARQUET_MAGIC:
         return ParquetFile(path, form)
-    if path.suffix in PARQUET_SUFFIXES:
-        raise FileError(path, "is not a Parquet file", "write it again, or name it for what it is (.tsv, .csv)")
     compression = file_compression(path, start)
     syntax = rdf_syntax(path)
     return TextFile(path, form, compression) if syntax is None else open_rdf(path, form, compression, syntax)
@@ -261,7 +252,7 @@ def _open(path: Path, form: TripleFormat) -> LabelReader:
 def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
     """What came through a pipe, which can be read only once."""
     start = content[:4]
-    if start == b"PAR1" or path.suffix in PARQUET_SUFFIXES or rdf_syntax(path) is not None:
+    if start == PARQUET_MAGIC or path.suffix in PARQUET_SUFFIXES or rdf_syntax(path) is not None:
         raise FileError(path, "a pipe brings TSV or CSV alone", "write Parquet or RDF to a file and give that")
     return TextFile(path, form, file_compression(path, start), content)
 

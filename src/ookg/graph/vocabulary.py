@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ookg.errors import InputError, damaged_file
+from ookg.errors import InputError, ModelFileError, damaged_file
 from ookg.graph.layers import Layers
 from ookg.types import Array, IntArray, Numbers
 
@@ -191,14 +191,7 @@ class StoredVocabulary(Vocabulary):
     @cached_property
     def labels(self) -> Any:
         """All labels as one array, where they lie; reads them all once to see that they can be."""
-        texts = self.texts
-        kind = pa.LargeStringArray if texts.starts.dtype == np.int64 else pa.StringArray
-        labels = kind.from_buffers(len(texts), pa.py_buffer(texts.starts), pa.py_buffer(texts.data))
-        try:
-            labels.validate(full=True)
-        except pa.ArrowException as error:
-            raise damaged_file(texts.source, str(error)) from error
-        return labels
+        return self.texts.array()
 
     def label(self, number: int) -> str:
         """The label of an id."""
@@ -250,14 +243,28 @@ class Texts:
             start, end = self._starts[number], self._starts[number + 1]
             if 0 <= start <= end <= len(self._bytes):
                 return self._bytes[start:end].tobytes()
-        raise damaged_file(self.source, f"label {number} is not in it")
+        raise self.damaged(f"label {number} is not in it")
+
+    def damaged(self, problem: str) -> ModelFileError:
+        """The error for a file that holds what cannot be."""
+        return damaged_file(self.source, problem)
+
+    def array(self) -> Any:
+        """All of them as an Arrow array, where they lie; reads them once to see that they can be."""
+        kind = pa.LargeStringArray if self.starts.dtype == np.int64 else pa.StringArray
+        labels = kind.from_buffers(len(self), pa.py_buffer(self.starts), pa.py_buffer(self.data))
+        try:
+            labels.validate(full=True)
+        except pa.ArrowException as error:
+            raise self.damaged(str(error)) from error
+        return labels
 
     def text(self, number: int) -> str:
         """The label of an id."""
         try:
             return self[number].decode()
         except UnicodeDecodeError as error:
-            raise damaged_file(self.source, f"label {number} is not Unicode text") from error
+            raise self.damaged(f"label {number} is not Unicode text") from error
 
 
 def text_array(labels: Any) -> Any:

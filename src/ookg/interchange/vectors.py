@@ -35,5 +35,10 @@ def vector_table(
         column = pa.ListArray.from_arrays(offsets.cast(pa.int32()), flat)
     else:
         column = pa.LargeListArray.from_arrays(offsets, flat)
-    more = {key: pa.array(values, from_pandas=True) for key, values in (others or {}).items()}
+    more = {key: _column(values) for key, values in (others or {}).items()}
     return pa.table({name: labels, "vector": column, **more})
+
+
+def _column(values: Any) -> Any:
+    column = pa.array(values, from_pandas=True)
+    return column.cast(pa.string()) if pa.types.is_null(column.type) else column  # names, of which there are none

@@ -16,6 +16,7 @@ from ookg.graph.vocabulary import Vocabulary
 from ookg.model.model import Model
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint
 from ookg.storage.journal import Difference, Journal, Triple
+from ookg.storage.journals import open_journal
 from ookg.types import BoolArray, IntArray
 
 
@@ -38,9 +39,9 @@ class Current:
         return cls(Model(checkpoint), position, journal.difference(checkpoint.journal, position))
 
     @classmethod
-    def load(cls, directory: str | Path, device: str = "cpu") -> Current:
-        """Read a model directory and its journal."""
-        return cls.of(load_checkpoint(directory, device), Journal(directory))
+    def load(cls, directory: str | Path, device: str = "cpu", journal: str | None = None) -> Current:
+        """Read a model directory and its journal; journal: its address, where it is not in the directory."""
+        return cls.of(load_checkpoint(directory, device), open_journal(directory, journal))
 
     @cached_property
     def removed(self) -> IntArray:

@@ -18,6 +18,7 @@ from ookg.extension.answers import Prediction, Reason
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.lookup import names_to_suggest
 from ookg.extension.questions import AnswerOptions, Question
+from ookg.graph.names import Names, NameSource
 from ookg.graph.triples import TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.current import Current, known_to
@@ -28,7 +29,9 @@ from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.trust import Trust
 from ookg.storage.checkpoint import MODEL_FILE, load_checkpoint, read_description
-from ookg.storage.journal import Batch, Journal, Kind, Triple, Written
+from ookg.storage.journal import Batch, Kind, Triple, Written
+from ookg.storage.journals import open_journal
+from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
 from ookg.storage.versions import KEPT, Version, roll_back, versions
 from ookg.training.continuing import UpdateSettings
 
@@ -140,6 +143,7 @@ class LivingModel:
 
     Any number of processes may open the same directory and add to it; `refresh` follows what the others wrote. Any
     number of threads may ask, and add, at the same time: whoever asks waits for nobody.
+    journal: the URL of the PostgreSQL database where the journal lies, or is to lie, instead of in the directory
     """
 
     def __init__(
@@ -150,13 +154,15 @@ class LivingModel:
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
         refine: bool | RefineSettings = False,
+        journal: str | None = None,
     ) -> None:
         self.directory, self._device = Path(directory), device
-        self.journal = Journal(directory)
         self._weights, self._limit, self._refine = weights, limit, refine
+        self._named: tuple[Stamp | None, Names] | None = None
         self._writing = threading.RLock()
         self._loading = threading.Lock()  # taken before the other
         self._put(self._load())
+        self.journal = open_journal(directory, journal)
 
     def _load(self) -> _Loaded:
         stamp = _stamp(self.directory)  # a description that is replaced now is seen by `refresh`
@@ -374,7 +380,15 @@ class LivingModel:
         validate: first update without this share of the added triples, to measure what that gains on them
         """
         device = device or self.model.embedding.device.type
-        updated = update_model(self.directory, settings, keep=keep, validate=validate, device=device, progress=progress)
+        updated = update_model(
+            self.directory,
+            settings,
+            keep=keep,
+            validate=validate,
+            device=device,
+            progress=progress,
+            journal=self.journal,
+        )
         self.refresh()
         return updated
 
@@ -388,6 +402,24 @@ class LivingModel:
         """How much is new, and what an update would mean."""
         self.refresh()
         return status_of(self._current())
+
+    # What ids are called.
+
+    @property
+    def names(self) -> Names:
+        """The names that are stored now, by whomever."""
+        stamp, named = names_stamp(self.directory), self._named
+        if named is None or named[0] != stamp:  # two threads may both read them, and read the same
+            named = self._named = (stamp, stored_names(self.directory))
+        return named[1]
+
+    def add_names(self, source: NameSource, *, replace: bool = False) -> Names:
+        """Name ids, for good, known ones or such as may come; return all names that there are then.
+
+        An id that has a name gets the new one; the others stay, unless all are to be replaced.
+        """
+        add_names(self.directory, source, replace=replace)
+        return self.names
 
     # Asking: as the extended model does.
 

@@ -31,6 +31,7 @@ from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.index import GraphIndex
+from ookg.graph.names import Names
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import TripleSource
 from ookg.graph.vocabulary import Vocabulary
@@ -49,6 +50,7 @@ from ookg.simulation.judge import FittedJudge, JudgeSettings
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.simulation.tuning import Tuning, TuningSettings, tune
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, save_newcomer_choice
+from ookg.storage.names import add_names, stored_names
 from ookg.system.progress import Reporter
 from ookg.types import IntArray
 
@@ -81,8 +83,11 @@ class Model:
         return cls(load_checkpoint(directory, device))
 
     def save(self, directory: str | Path) -> None:
-        """Write a model directory, atomically, with what is chosen for new entities."""
+        """Write a model directory, atomically, with what is chosen for new entities; names go with it."""
+        names, home = self.names, self.checkpoint.directory
         save_checkpoint(self.checkpoint, directory)
+        if len(names) and home is not None and home.resolve() != Path(directory).resolve():
+            add_names(directory, names, replace=True)
 
     def save_choice(self, directory: str | Path) -> None:
         """Store only what is chosen for new entities with this same model in a directory; its vectors stay."""
@@ -173,6 +178,12 @@ class Model:
     def embedding(self) -> Embedding:
         """The geometry and both tables."""
         return self.checkpoint.embedding
+
+    @cached_property
+    def names(self) -> Names:
+        """What the ids of entities and relations are called: the names of the directory that the model is from."""
+        home = self.checkpoint.directory
+        return Names.none() if home is None else stored_names(home)
 
     @cached_property
     def index(self) -> GraphIndex:

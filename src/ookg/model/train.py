@@ -32,7 +32,7 @@ from ookg.storage.checkpoint import (
     load_checkpoint,
     write_checkpoint,
 )
-from ookg.storage.journal import Journal
+from ookg.storage.journals import open_journal
 from ookg.system.files import atomic_write, check_room
 from ookg.system.machine import processor
 from ookg.system.progress import Progress
@@ -75,7 +75,7 @@ class Storage:
         """Hold the directory, in which something can be written, and refuse as `prepare` does."""
         with held_model(self.directory):
             self.prepare()  # what is there may have changed before it was held
-            Journal(self.directory).last  # noqa: B018 (one that is damaged is refused before the training)
+            open_journal(self.directory).last  # noqa: B018 (one that is damaged is refused before the training)
             with atomic_write(self.directory / PROBE_FILE) as temporary:  # fail before the training, not after it
                 temporary.touch()
             (self.directory / PROBE_FILE).unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from ookg.model.model import Model
 from ookg.simulation.choice import NewcomerChoice
 from ookg.storage.checkpoint import Checkpoint, held_model, load_checkpoint, read_description, update_states
 from ookg.storage.journal import Journal
+from ookg.storage.journals import open_journal
 from ookg.storage.versions import KEPT, write_version
 from ookg.system.machine import processor
 from ookg.system.progress import Progress, Reporter
@@ -69,19 +70,21 @@ def update_model(
     validate: float | None = None,
     device: str = "auto",
     progress: bool | ProgressMaker = False,
+    journal: Journal | str | None = None,
 ) -> Updated:
     """Learn what the journal holds, and make the result the next version; what comes meanwhile stays for the next one.
 
     keep: how many earlier versions stay. Ctrl-C keeps the state of the training: the same call goes on from there.
     validate: first update without this share of the added triples, and measure what that gains on them
     progress: show a bar, or report to what this makes
+    journal: the directory's, or its address, where it is not in the directory
     """
     directory, settings = Path(directory), settings or UpdateSettings()
     if keep < 0:
         raise InputError(f"keep {keep} versions; give 0 or more")
     read_description(directory)  # no lock is left where there is no model
     with held_model(directory):
-        journal = Journal(directory)
+        journal = journal if isinstance(journal, Journal) else open_journal(directory, journal)
         checkpoint = load_checkpoint(directory, str(choose_device(device)))
         # An update that was interrupted goes on to where it was going.
         until = next((number for number in update_states(directory) if number > checkpoint.journal), journal.last)

@@ -34,7 +34,13 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             await run_sync(app.state.service.close)
 
     app = FastAPI(
-        title="ookg", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="ookg",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     routers = (routes.router, routes.open_to_all, documents.router)
     for router in routers:

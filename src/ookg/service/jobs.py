@@ -15,6 +15,7 @@ from typing import Any, Literal
 from filelock import FileLock
 
 from ookg.service.problems import Problem
+from ookg.storage.journals import VARIABLE
 from ookg.system.files import atomic_write
 
 STATE_FILE, STOP_FILE, LOCK_FILE = "update.json", "update.stop", "update.lock"
@@ -67,10 +68,13 @@ class UpdateState:
 
 
 class Updates:
-    """Starts and stops updates of a model directory; runtime: a folder that all processes of the server share."""
+    """Starts and stops updates of a model directory.
 
-    def __init__(self, directory: Path, runtime: Path, device: str = "cpu") -> None:
-        self.directory, self.runtime, self.device = directory, runtime, device
+    runtime: a folder that all processes of the server share; journal: the URL of its journal, if it has one
+    """
+
+    def __init__(self, directory: Path, runtime: Path, device: str = "cpu", journal: str | None = None) -> None:
+        self.directory, self.runtime, self.device, self._journal = directory, runtime, device, journal
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -86,7 +90,11 @@ class Updates:
             (self.runtime / STOP_FILE).unlink(missing_ok=True)
             job = {"directory": str(self.directory), "runtime": str(self.runtime), "device": self.device}
             command = [sys.executable, "-m", "ookg.service.updating", json.dumps(job | {"settings": settings})]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            # A list of the processes shows their arguments, and there may be a password in the journal's address.
+            environment = os.environ | ({} if self._journal is None else {VARIABLE: self._journal})
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment
+            )
             state = UpdateState("running", pid=self._process.pid)
             state.write(self.runtime)
         threading.Thread(target=self._watch, args=(self._process,), name="ookg update", daemon=True).start()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ookg.errors import OokgError
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import Question
+from ookg.graph.names import Names
 from ookg.model.living import LivingModel
+from ookg.model.model import Model
 from ookg.service.asking import Asker, follow
 from ookg.service.claims import Claims
 from ookg.service.followers import Follower
@@ -21,10 +24,20 @@ from ookg.service.problems import Problem
 from ookg.service.search import LabelIndex
 from ookg.service.settings import ServiceSettings
 from ookg.service.shapes import PredictBody
-from ookg.service.words import NoNames, Words
+from ookg.service.words import Words
 from ookg.storage.journal import Triple
 
 FEW_QUESTIONS = 8  # a request with more of them does not hold up those with few
+
+
+@dataclass(frozen=True)
+class _Indexes:
+    """What is searched, and what it was made of."""
+
+    model: Model
+    names: Names
+    entities: LabelIndex
+    relations: LabelIndex
 
 
 class Service:
@@ -32,32 +45,35 @@ class Service:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
-        self.living = LivingModel(settings.directory, settings.device, refine=settings.refine)
+        self.living = LivingModel(settings.directory, settings.device, refine=settings.refine, journal=settings.journal)
         self.living.extended  # noqa: B018 (made before the first question)
         self.keys = None if settings.keys is None else Keys(settings.keys)
         self.claims = Claims(settings.valid)
         self._own_runtime = tempfile.TemporaryDirectory(prefix="ookg-") if settings.runtime is None else None
         runtime = Path(self._own_runtime.name) if self._own_runtime is not None else settings.runtime
         assert runtime is not None
-        self.updates = Updates(settings.directory, runtime, settings.device)
+        self.updates = Updates(settings.directory, runtime, settings.device, settings.journal)
         self.few, self.many = Asker(lambda: self.living, "questions"), Asker(lambda: self.living, "many questions")
         self.follower = Follower(self.living.refresh)
         self._indexing = threading.Lock()
-        self._indexes: tuple[object, LabelIndex, LabelIndex] | None = None
+        self._indexes: _Indexes | None = None
 
     def labels(self, kind: str) -> LabelIndex:
-        """The labels of the version, to be searched; made once for each version."""
-        model = self.living.model
+        """The labels of the version and their names, to be searched; made once for each version and for new names."""
+        model, names = self.living.model, self.living.names
         indexes = self._indexes
-        if indexes is None or indexes[0] is not model:
+        if indexes is None or indexes.model is not model or indexes.names is not names:
             with self._indexing:
-                indexes = self._indexes = (model, LabelIndex(model.entities), LabelIndex(model.relations))
-        return indexes[1] if kind == "entity" else indexes[2]
+                indexes = self._indexes
+                if indexes is None or indexes.model is not model or indexes.names is not names:
+                    entities, relations = (LabelIndex(labels, names) for labels in (model.entities, model.relations))
+                    indexes = self._indexes = _Indexes(model, names, entities, relations)
+        return indexes.entities if kind == "entity" else indexes.relations
 
     @property
     def words(self) -> Words:
         """How things are said, with the names that ids have."""
-        return Words(NoNames())
+        return Words(self.living.names)
 
     def current(self) -> ExtendedModel:
         """The model with all that was acknowledged so far; where the journal cannot be read, as it was before."""
@@ -156,6 +172,7 @@ class Service:
         self.few.stop()
         self.many.stop()
         self.updates.close()
+        self.living.journal.close()
         if self._own_runtime is not None:
             self._own_runtime.cleanup()
 

@@ -34,6 +34,7 @@ class ServiceSettings:
     """What a process of the server needs to know; it can be pickled.
 
     directory: the model; read_only: nothing may be written
+    journal: the URL of the journal's database, where it does not lie in the directory
     keys: the file of keys that a request must have one of; None: no key is asked for
     valid: a file of labelled triples, for the thresholds of claims
     refine: whether new vectors are fitted; device: where to compute
@@ -43,6 +44,7 @@ class ServiceSettings:
 
     directory: Path
     read_only: bool = False
+    journal: str | None = field(default=None, repr=False)  # there may be a password in it
     keys: Path | None = None
     valid: Path | None = None
     refine: bool = False

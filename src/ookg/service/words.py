@@ -4,35 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ookg.extension.answers import Answer, Prediction, Reason
 from ookg.extension.around import StatedTriple
 from ookg.extension.company import Company
 from ookg.extension.questions import Question
+from ookg.graph.names import Names
 from ookg.simulation.trust import Trust
-
-
-class Named(Protocol):
-    """What ids are called."""
-
-    def name(self, label: str) -> str | None:
-        """What an id is called; None if it has no name."""
-
-    def description(self, label: str) -> str | None:
-        """What is said of an id; None if nothing is."""
-
-
-class NoNames:
-    """Ids that are called by themselves."""
-
-    def name(self, label: str) -> str | None:
-        """None."""
-        return None
-
-    def description(self, label: str) -> str | None:
-        """None."""
-        return None
 
 
 def trust_values(trust: Trust | None) -> dict[str, Any] | None:
@@ -44,7 +23,7 @@ def trust_values(trust: Trust | None) -> dict[str, Any] | None:
 class Words:
     """Puts what the model says into words, with the names that ids have."""
 
-    names: Named
+    names: Names
 
     def shown(self, label: str) -> str:
         """A label as a person reads it."""

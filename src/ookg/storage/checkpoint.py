@@ -5,7 +5,9 @@
                           journal: the last batch of the journal that it has learned;
                           and, once chosen by simulation, the settings for new entities
     version-N.json        the same of an earlier version that is kept (`storage.versions`)
-    journal.sqlite        what was added and removed since (`storage.journal`)
+    journal.sqlite        what was added and removed since (`storage.journal`); or, where that lies in PostgreSQL,
+    journal.json          which of the database's journals it is
+    names.safetensors     what its ids are called, where that was said (`storage.names`)
     data-XXXXXXXX/
       vectors.safetensors    entities and relations, float32
       entities.safetensors   text: the labels' bytes one after the other; offsets: where each begins; order: the ids in
@@ -62,7 +64,9 @@ from ookg.storage.data import (
     read_old_data,
     write_data,
 )
-from ookg.storage.journal import Journal
+from ookg.storage.journal import MARK_FILE
+from ookg.storage.journals import open_journal
+from ookg.storage.names import NAMES_FILE, names_problem
 from ookg.system.files import (
     WRITE_ERRORS,
     PathLock,
@@ -164,7 +168,7 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     replaced = _data_of(directory)
     is_own = checkpoint.directory is not None and checkpoint.directory.resolve() == directory.resolve()
     if not is_own:
-        checkpoint = replace(checkpoint, number=1, journal=Journal(directory).last)
+        checkpoint = replace(checkpoint, number=1, journal=open_journal(directory).last)
     description = write_new_data(checkpoint, directory)
     data = directory / description["data"]
     try:
@@ -182,7 +186,7 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         _remove_data(replaced, unsure=True)
     if not is_own:
         remove_unnamed(directory)
-        Journal(directory).free_keys()
+        open_journal(directory).free_keys()
 
 
 def write_new_data(checkpoint: Checkpoint, directory: Path) -> dict[str, Any]:
@@ -296,7 +300,8 @@ def _remove_remains(directory: Path) -> None:
     unfinished = (
         re.fullmatch(r"\.((version|update-to)-.*)\.[0-9a-f]{8}\.tmp", path.name) for path in directory.iterdir()
     )
-    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE, *{match[1] for match in unfinished if match is not None}):
+    names = {match[1] for match in unfinished if match is not None}
+    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE, MARK_FILE, *names):
         remove_remains(directory / name, alone=True)
     remove_unnamed(directory)
 
@@ -384,10 +389,10 @@ class FileCheck:
     is_digested: bool
 
 
-def check_model(directory: str | Path) -> list[FileCheck]:
-    """Read every file of a model, of its earlier versions and of its journal, and hold it against what was written.
+def check_model(directory: str | Path, journal: str | None = None) -> list[FileCheck]:
+    """Read every file of a model, its earlier versions, journal and names, and hold it against what was written.
 
-    A damaged model.json is refused.
+    journal: its address, where it is not in the directory. A damaged model.json is refused.
     """
     directory = Path(directory)
     while True:
@@ -399,7 +404,8 @@ def check_model(directory: str | Path) -> list[FileCheck]:
             and read_description(directory)["data"] != description["data"]
         ):
             continue  # it was replaced meanwhile
-        return [*checks, *_checked_earlier(directory), *_checked_journal(directory)]
+        kept, changes = _checked_earlier(directory), _checked_journal(directory, journal)
+        return [*checks, *kept, *changes, *_checked_names(directory)]
 
 
 def _checked_version(directory: Path, name: str, description: dict[str, Any]) -> list[FileCheck]:
@@ -431,17 +437,24 @@ def _checked_earlier(directory: Path) -> list[FileCheck]:
     return checks
 
 
-def _checked_journal(directory: Path) -> list[FileCheck]:
-    journal = Journal(directory)
+def _checked_journal(directory: Path, address: str | None) -> list[FileCheck]:
+    journal = open_journal(directory, address)
     if not journal.exists:
         return []
-    # It has no digest, as it grows; SQLite's own check reads all of it.
+    # It has no digest, as it grows; its own check reads all of it.
     return [FileCheck(journal.path.name, journal.path.stat().st_size, journal.problem(), True)]
 
 
-def refuse_damage(directory: str | Path) -> None:
+def _checked_names(directory: Path) -> list[FileCheck]:
+    path = directory / NAMES_FILE
+    if not path.is_file():
+        return []
+    return [FileCheck(path.name, path.stat().st_size, names_problem(directory), True)]
+
+
+def refuse_damage(directory: str | Path, journal: str | None = None) -> None:
     """Refuse a model any of whose files is not what was written; all of them are read."""
-    for file in check_model(directory):
+    for file in check_model(directory, journal):
         if file.problem is not None:
             raise ModelFileError(f"{Path(directory) / file.name}: {file.problem}; {RESTORE}")
 

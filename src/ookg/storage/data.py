@@ -56,27 +56,28 @@ def write_data(folder: Path, embedding: Embedding, stored: StoredData) -> None:
     save_tensors({name: table.detach().cpu().contiguous() for name, table in vectors.items()}, folder / VECTORS)
     for name, labels in ((ENTITIES, stored.entities), (RELATIONS, stored.relations)):
         texts = labels.texts
-        _write_arrays(folder / name, {"text": texts.data, "offsets": texts.starts, "order": _narrow(labels.order)})
+        write_arrays(folder / name, {"text": texts.data, "offsets": texts.starts, "order": narrow(labels.order)})
     graph = stored.graph
     if graph is None:
         return
     index, statistics = graph.index, graph.statistics
     arrays = {"offsets": index.offsets, "link": index.link, "other": index.other, "degree": statistics.degree}
-    _write_arrays(folder / INDEX, arrays)
+    write_arrays(folder / INDEX, arrays)
     pairs = statistics.cooccurrence.tocoo()
     columns = {"relation": pairs.coords[0], "other": pairs.coords[1], "entities": pairs.data}
     pq.write_table(pa.table(columns), folder / PAIRS)
     ends = zip(("head", "relation", "tail"), graph.triples.T, strict=True)
-    pq.write_table(pa.table({name: _narrow(ids) for name, ids in ends}), folder / TRIPLES)
+    pq.write_table(pa.table({name: narrow(ids) for name, ids in ends}), folder / TRIPLES)
 
 
-def _write_arrays(path: Path, arrays: dict[str, Array]) -> None:
+def write_arrays(path: Path, arrays: dict[str, Array], metadata: dict[str, str] | None = None) -> None:
+    """Write a file of arrays that can be mapped into memory."""
     # PyTorch warns of arrays that it could write to and must not.
     writable = {name: np.require(array, requirements=["C", "W"]) for name, array in arrays.items()}
-    save_tensors({name: torch.from_numpy(array) for name, array in writable.items()}, path)
+    save_tensors({name: torch.from_numpy(array) for name, array in writable.items()}, path, metadata)
 
 
-def _narrow(ids: Numbers) -> Numbers:
+def narrow(ids: Numbers) -> Numbers:
     """Ids in 32 bits where they fit."""
     return ids.astype(np.int32) if not len(ids) or int(ids.max()) < 1 << 31 else ids
 
@@ -116,9 +117,9 @@ class StoredGraph(KnownGraph):
         self._folder, self._lock = folder, lock
         # Open files stay there where a writer that sees no locks removes them.
         self._triples_file, self._pairs_file = (pa.memory_map(str(folder / name)) for name in (TRIPLES, PAIRS))
-        arrays = _mapped(folder / INDEX)
+        arrays = mapped_arrays(folder / INDEX)
         offsets, link, other, self._degree = (
-            _whole_numbers(arrays, name) for name in ("offsets", "link", "other", "degree")
+            whole_numbers(arrays, name) for name in ("offsets", "link", "other", "degree")
         )
         if not len(offsets) == len(self._degree) + 1 == num_entities + 1:
             raise ValueError(f"an index of {len(offsets) - 1} entities instead of {num_entities}")
@@ -167,27 +168,33 @@ def damage_named(directory: Path) -> Iterator[None]:
         raise ModelFileError(f"{directory}: damaged model ({reason}); restore it or train again") from error
 
 
-def _mapped(path: Path) -> dict[str, Array]:
+def mapped_arrays(path: Path) -> dict[str, Array]:
     """The arrays of a file, mapped into memory: what is not touched is not read."""
     with safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118 (it is no mapping)
 
 
-def _whole_numbers(arrays: dict[str, Array], name: str) -> Numbers:
+def whole_numbers(arrays: dict[str, Array], name: str) -> Numbers:
+    """One of the arrays, which is to be a list of whole numbers."""
     numbers = arrays[name]
     if numbers.ndim != 1 or numbers.dtype not in (np.int32, np.int64):
         raise ValueError(f"{name!r} is {numbers.dtype} of shape {numbers.shape}, expected a list of whole numbers")
     return numbers
 
 
+def text_bytes(arrays: dict[str, Array], name: str) -> Array:
+    """One of the arrays, which is to be the bytes of texts one after the other."""
+    text = arrays[name]
+    if text.ndim != 1 or text.dtype != np.uint8:
+        raise ValueError(f"{name!r} is {text.dtype} of shape {text.shape}, expected bytes")
+    return text
+
+
 def _mapped_labels(path: Path) -> Vocabulary:
     """Labels where they lie; whether they are distinct is not checked, which takes seconds for millions."""
-    arrays = _mapped(path)
-    text = arrays["text"]
-    if text.ndim != 1 or text.dtype != np.uint8:
-        raise ValueError(f"'text' is {text.dtype} of shape {text.shape}, expected bytes")
-    texts = Texts(text, _whole_numbers(arrays, "offsets"), str(path))
-    return StoredVocabulary(texts, _whole_numbers(arrays, "order"))
+    arrays = mapped_arrays(path)
+    texts = Texts(text_bytes(arrays, "text"), whole_numbers(arrays, "offsets"), str(path))
+    return StoredVocabulary(texts, whole_numbers(arrays, "order"))
 
 
 def _labels(table: Any, name: str) -> Vocabulary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 PREFIXES = {
@@ -32,6 +33,15 @@ def shortened(label: str, prefixes: Mapping[str, str] = PREFIXES) -> str:
         if local and not set(local) & set("/#"):
             return f"{name}:{local}"
     return label
+
+
+# What a terminal would obey instead of showing it: control characters, line ends, and marks that turn text around.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """A text that a terminal can only show: what it would obey is written as its code."""
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
