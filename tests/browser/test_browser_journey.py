@@ -23,8 +23,10 @@ def test_a_newcomer_from_an_empty_form_to_its_language(films: Watched) -> None:
     expect(page.get_by_role("status").filter(has_text="3 facts added")).to_be_visible()
     ask(page, "language")
     expect(page.locator(".headline-answer")).to_have_text("English")
-    expect(page.locator(".headline")).to_contain_text("directed_by Christopher Nolan (31 %)")
-    expect(page.locator(".trust")).to_contain_text("made from 3 facts that agree well")
+    expect(page.locator(".headline")).to_contain_text(
+        "10 of 10 with directed_by Christopher Nolan have language English"
+    )
+    expect(page.locator(".trust")).to_contain_text("made from 3 facts that agree well (spread 0.35")
     table = page.get_by_role("table", name="TENET · language · ?")
     expect(table.get_by_role("row")).to_have_count(11)
     expect(table.get_by_role("row").nth(1)).to_contain_text("English")

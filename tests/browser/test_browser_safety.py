@@ -71,6 +71,27 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def test_names_are_shown_with_ids_beside_them(
+    browser: Browser, opened: list[Watched], kept: Path, tmp_path: Path
+) -> None:
+    names = tmp_path / "names.tsv"
+    names.write_text("Christopher Nolan\tSir Christopher\tfilm director\nlanguage\toriginal language\tspoken in it\n")
+    with served(str(kept), "--names", str(names)) as address:
+        page = watch(browser, opened, address).open()
+        search = page.get_by_role("combobox", name="Search entities")
+        search.fill("sir chr")
+        option = page.get_by_role("option")
+        expect(option).to_have_text("Sir ChristopherChristopher Nolanfilm director")
+        option.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sir Christopher")
+        expect(page.locator(".entity-title code")).to_have_text("Christopher Nolan")
+        page.evaluate("location.hash = '#/entity/Inception?ask=language&end=head'")
+        expect(page.get_by_role("table", name="Inception · original language · ?")).to_be_visible()
+        expect(
+            page.locator(".facts-list").get_by_role("link", name="Sir Christopher Christopher Nolan")
+        ).to_be_visible()
+
+
 def _new_key(directory: Path, role: str) -> str:
     command = [sys.executable, "-m", "ookg", "keys", "add", str(directory), f"a {role}er", "--role", role, "--json"]
     answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -110,7 +110,7 @@ export class AddView {
   destroy() {}
 
   async prefill(id) {
-    this.newcomer.input.value = id;
+    this.newcomer.fill(id);
     this.changed();
     try {
       await this.newcomer.resolve();

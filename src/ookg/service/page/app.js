@@ -145,6 +145,9 @@ class App {
     this.main.replaceChildren(this.current.element);
     this.retitle(this.current);
     if (!isFirst) {
+      // Others may have added something meanwhile, or started an update.
+      this.refreshStatus();
+      if (this.update?.state !== "running") this.watchUpdate();
       scrollTo(0, 0);
       this.main.focus({ preventScroll: true });
       announce(this.current.title || "Explore");
@@ -214,7 +217,11 @@ class App {
       pill.textContent = share === null ? "Updating" : `Updating ${percent(share)}`;
       this.timer = setTimeout(() => this.askHowFar(), FOLLOW_MS);
     } else if (wasRunning) {
-      if (update.state === "done") toast(`Version ${count(update.version)} is the model now.`);
+      if (update.state === "done") {
+        const isStale = this.current instanceof EntityView;
+        const words = `Version ${count(update.version)} is the model now.`;
+        toast(words, isStale ? { label: "Show", run: () => this.reload() } : null);
+      }
       if (update.state === "stopped") toast("The update was stopped; the next one goes on from there.");
       if (update.state === "failed") toast(update.error ?? "The update failed.");
       this.changed();

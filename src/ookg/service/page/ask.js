@@ -12,7 +12,7 @@ const TOLD = 3;
 
 export class Ask {
   /**
-   * entity: {id, name} that is asked about
+   * entity: {id, name, trust} that is asked about
    * onAsked: called with {relation, end}, so that the address can keep the question
    * onAnswers: called with the question and its answers
    */
@@ -45,6 +45,7 @@ export class Ask {
       "div",
       { class: "answers" },
       el("p", { class: "empty" }, "Choose a relation: the likely answers come with scores, trust and reasons."),
+      entity.trust && trustBlock(entity.trust),
     );
     this.form = el(
       "form",
@@ -128,7 +129,7 @@ export class Ask {
   restore({ relation, end }) {
     this.end = end === "tail" ? "tail" : "head";
     this.arrange();
-    this.relation.set(relation);
+    this.relation.fill(relation);
     return this.ask({ isRestored: true });
   }
 

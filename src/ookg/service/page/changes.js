@@ -90,6 +90,7 @@ export class UpdateCard {
       el("option", { value: "freeze" }, "Known vectors stay"),
       el("option", { value: "new-only" }, "Learn from new facts only"),
     );
+    this.refusal = el("div", {});
     return [
       el(
         "p",
@@ -106,6 +107,7 @@ export class UpdateCard {
           { class: "update-form", on: { submit: (event) => this.start(event) } },
           el("div", { class: "field" }, el("label", { for: "update-mode" }, "How"), this.mode),
           el("button", { type: "submit", class: "button" }, "Start update"),
+          this.refusal,
         ),
     ].filter(Boolean);
   }
@@ -115,7 +117,7 @@ export class UpdateCard {
     try {
       this.app.followUpdate(await api.startUpdate({ mode: this.mode.value }));
     } catch (problem) {
-      this.content.append(failure(problem));
+      this.refusal.replaceChildren(failure(problem));
     }
   }
 

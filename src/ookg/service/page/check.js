@@ -30,13 +30,17 @@ export class CheckView {
         this.result,
       ),
     );
-    for (const [part, field] of Object.entries(this.fields)) if (query[part]) field.set(query[part]);
+    for (const [part, field] of Object.entries(this.fields)) if (query[part]) field.fill(query[part]);
   }
 
   load() {
     const empty = Object.values(this.fields).find((field) => !field.text);
-    if (empty) empty.input.focus({ preventScroll: true });
-    else this.check();
+    if (!empty) {
+      this.check();
+      return;
+    }
+    for (const field of Object.values(this.fields)) if (field.text) field.resolve().catch(() => {});
+    empty.input.focus({ preventScroll: true });
   }
 
   destroy() {}

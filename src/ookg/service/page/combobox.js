@@ -83,6 +83,12 @@ export class Combobox {
     this.input.removeAttribute("aria-invalid");
   }
 
+  /** Fill the field with an id of which nothing else is known; `resolve` looks its name up. */
+  fill(id) {
+    this.chosen = null;
+    this.input.value = id;
+  }
+
   clear() {
     this.chosen = null;
     this.input.value = "";

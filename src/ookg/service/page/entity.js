@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { Ask } from "./ask.js";
 import { announce, el, failure, icon, loading, toast, unseen } from "./dom.js";
 import { Picture } from "./picture.js";
-import { ago, count, counted, entityAddress, entityLink, labelOf, tag, trustInWords } from "./words.js";
+import { ago, count, counted, entityAddress, entityLink, labelOf, tag } from "./words.js";
 
 const PAGE = 16;
 const LONG = 5;
@@ -62,7 +62,7 @@ export class EntityView {
       },
     });
     this.ask = new Ask({
-      entity: { id: this.id, name, isNew: this.entity.is_new },
+      entity: { id: this.id, name, trust: this.entity.trust },
       onAsked: ({ relation, end }) => this.app.remember(this, { ask: relation, end }),
       onAnswers: (question, answers) =>
         this.picture.showAnswers(question, answers.filter((answer) => !answer.is_known).slice(0, DRAWN_ANSWERS)),
@@ -113,7 +113,7 @@ export class EntityView {
   }
 
   header() {
-    const { name, description, is_new: isNew, trust, came } = this.entity;
+    const { name, description, is_new: isNew, came } = this.entity;
     const hasName = name && name !== this.id;
     return el(
       "header",
@@ -137,7 +137,6 @@ export class EntityView {
           el("a", { href: `#/changes?batch=${came.journal}` }, `batch ${count(came.journal)}`),
           ".",
         ),
-      isNew && trust && el("p", { class: "muted" }, trustInWords(trust)[0]),
       el(
         "div",
         { class: "actions" },

@@ -109,6 +109,7 @@ function styles(scale = 1) {
         color: c["accent"],
       },
     },
+    { selector: ".later", style: { opacity: 0.5 } },
     { selector: "node.selected", style: { "border-width": 4, "border-color": c["accent"], "font-weight": 600 } },
   ];
 }
@@ -286,7 +287,7 @@ export class Picture {
       node.removeClass("answer");
       if (node.degree(false) === 0 && node.data("entity") !== this.centre.id) node.remove();
     });
-    for (const answer of answers) {
+    for (const [place, answer] of answers.entries()) {
       this.node({ id: answer.entity, name: answer.name }, this.centre.id).addClass("answer");
       const ends = question.head === undefined ? [answer.entity, question.tail] : [question.head, answer.entity];
       this.graph.add({
@@ -297,7 +298,7 @@ export class Picture {
           target: `node ${ends[1]}`,
           label: `${question.relationLabel}?`,
         },
-        classes: "answer",
+        classes: place === 0 ? "answer" : "answer later",
       });
     }
     this.arrange();

@@ -77,36 +77,19 @@ function agreement(spread) {
   return "that point to different places";
 }
 
-/** How far to trust the vector of a new entity, in two sentences. */
-export function trustInWords(trust) {
-  const { triples, spread, expected_hits_at_10: hits } = trust;
-  const made = `Its vector is made from ${counted(triples, "fact")}`;
-  const agreeing = spread === null || spread === undefined ? "" : ` ${agreement(spread)}`;
-  const expected =
-    hits === null || hits === undefined
-      ? "How often that is enough has not been measured for this model; ookg tune --save does it."
-      : `The right answer to a question about it is among the first ten in ${percent(hits)} of cases.`;
-  return [`${made}${agreeing}.`, expected];
-}
-
-/** The same as a block, with the figures behind the words. */
-export function trustBlock(trust) {
-  const [made, expected] = trustInWords(trust);
-  const hits = trust.expected_hits_at_10;
-  const figures = [
-    ["facts", count(trust.triples)],
-    ["spread", trust.spread === null || trust.spread === undefined ? "–" : trust.spread.toFixed(2)],
-    ["hits at 10", hits === null || hits === undefined ? "not measured" : percent(hits)],
-  ];
+/** How far to trust the vector of a new entity, in words. */
+export function trustBlock({ triples, spread, expected_hits_at_10: hits }) {
+  const isKnown = (figure) => figure !== null && figure !== undefined;
   return el(
-    "div",
+    "p",
     { class: "trust" },
-    el("p", {}, el("strong", {}, "Trust. "), made, " ", expected),
-    el(
-      "dl",
-      { class: "figures" },
-      figures.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
-    ),
+    el("strong", {}, "Trust "),
+    `Its vector is made from ${counted(triples, "fact")}`,
+    isKnown(spread) && ` ${agreement(spread)} (spread ${spread.toFixed(2)}, where two known entities are 1 apart)`,
+    ". ",
+    isKnown(hits)
+      ? `The right answer to a question about it is among the first ten in ${percent(hits)} of cases.`
+      : ["How often that is enough has not been measured for this model; ", el("code", {}, "ookg tune --save"), " does it."],
   );
 }
 
