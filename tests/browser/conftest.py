@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -47,13 +47,13 @@ def opened(browser: Browser) -> Iterator[list[Watched]]:
         assert watched.complaints == []
 
 
-def watch(browser: Browser, opened: list[Watched], address: str, **options: object) -> Watched:
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
+def watch(browser: Browser, opened: list[Watched], address: str, **options: Any) -> Watched:
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
     watched = Watched(context.new_page(), address)
     page = watched.page
-    page.on("console", lambda said: said.type in ("error", "warning") and watched.complaints.append(said.text))
+    page.on("console", lambda said: watched.complaints.extend([said.text] if said.type in ("error", "warning") else []))
     page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-    page.on("request", lambda asked: asked.url.startswith(address) or watched.complaints.append(f"asks {asked.url}"))
+    page.on("request", lambda asked: watched.complaints.extend([] if asked.url.startswith(address) else [asked.url]))
     opened.append(watched)
     return watched
 

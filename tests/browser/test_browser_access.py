@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ SETTLED = {
 }
 
 
-def _window(width: int, scheme: str) -> dict[str, object]:
+def _window(width: int, scheme: str) -> dict[str, Any]:
     return {
         "viewport": {"width": width, "height": 900},
         "color_scheme": scheme,
