@@ -216,6 +216,7 @@ def test_a_question_can_be_turned_around(films: Watched) -> None:
     page.get_by_role("button", name="Ask for what points to it").click()
     ask(page, "directed_by")
     expect(page.get_by_role("table", name="? · directed_by · Christopher Nolan")).to_be_visible()
+    expect(page.locator(".answers-table .tag").first).to_contain_text("known")
     page.get_by_label("Only what is missing").check()
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.locator(".answers-table .tag")).to_have_count(0)

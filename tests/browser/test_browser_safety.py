@@ -119,12 +119,10 @@ def test_a_key_is_asked_for_and_kept(browser: Browser, opened: list[Watched], ke
 
 def test_a_server_that_is_gone_is_said(browser: Browser, opened: list[Watched]) -> None:
     with served("--demo") as address:
-        watched = watch(browser, opened, address)
-        page = watched.open("#/entity/Inception")
+        page = watch(browser, opened, address).open("#/entity/Inception")
         expect(page.get_by_role("group", name="Ask for").get_by_role("button")).to_have_count(7)
     ask(page, "language")
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer. Is it still running?")
-    watched.complaints.clear()
 
 
 def test_an_entity_that_nobody_knows_can_be_added(films: Watched) -> None:

@@ -144,7 +144,7 @@ export class Ask {
       }
       const relationLabel = this.relation.text;
       const question = { [this.end]: this.entity.id, relation, top, explain: true };
-      if (this.hideKnown.checked) question.hide_known = true;
+      question.hide_known = this.hideKnown.checked;
       if (this.combine.checked) question.combine = true;
       this.results.replaceChildren(loading("Asking"));
       if (!isRestored) this.onAsked({ relation, end: this.end });
