@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import ookg
+from live_server import Client, Serve, problem
 from ookg.model.updating import update_model
 from ookg.training.continuing import UpdateSettings
-from serving import Client, Serve, problem
 
 
 def added(client: Client, triples: list[list[str]], key: str | None = None) -> dict[str, Any]:
