@@ -184,6 +184,7 @@ def test_search_finds_beginnings_then_parts_and_newcomers(client: Client) -> Non
     begins = [label.lower().startswith("the") for label in labels]
     assert begins[0]
     assert begins == sorted(begins, reverse=True)
+    assert len(client.get("/v1/search", params={"kind": "relation"}).json()["results"]) == 7
     relations = client.get("/v1/search", params={"q": "dir", "kind": "relation"}).json()
     assert relations == {
         "results": [{"relation": "directed_by", "name": None, "description": None, "is_new": False}], "next": None

@@ -168,14 +168,14 @@ def entity(
 
 @router.get("/search", tags=["read"], summary="Search entities or relations")
 def find(
-    q: Annotated[str, Query(min_length=1)],
     service: Reading,
+    q: str = "",
     kind: Literal["entity", "relation"] = "entity",
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> Response:
-    """Entities or relations whose label or name begins with a text, then those that have it elsewhere."""
-    service.check_labels(q)
+    """Entities or relations whose label or name begins with a text, then those that have it elsewhere; or all."""
+    service.check_labels(q or None)
     service.check_page(limit)
     extended, words = service.current(), service.words
     new = extended.new_entities if kind == "entity" else extended.new_relations
