@@ -221,7 +221,7 @@ def _explained(
 def classify(body: ClassifyBody, service: Reading) -> Response:
     """True or false for each claim; null where an end or the relation has no vector."""
     service.check_claims(body.claims)
-    return json_response(service.claims.verdicts(service.living.model, service.current(), body.claims))
+    return json_response(service.claims.verdicts(service.current(), body.claims))
 
 
 @router.post("/explain", tags=["read"], summary="Explain an answer")
