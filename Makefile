@@ -68,11 +68,13 @@ browser: $(BROWSER)/.installed
 	  { echo "make browser needs Debian's chromium: as root, apt-get install chromium"; exit 2; }
 	$(BROWSER)/bin/python -m pytest tests/browser
 
-# The tests make and start a server of their own, in a temporary folder; without `required` they are skipped where there
-# is none. Root installs as it is, others by sudo.
+# The tests make and start a server of their own, in a temporary folder; unless it is required, they are skipped where
+# none is installed.
 postgres: $(INSTALLED)
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
-	  || $$([ "$$(id -u)" = 0 ] || echo sudo) apt-get install --yes --no-install-recommends postgresql
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo=sudo; fi; \
+	  $$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends postgresql; \
+	}
 	OOKG_POSTGRES=required $(BIN)/python -m pytest -m postgres
 
 pins:

@@ -22,7 +22,7 @@ from ookg.training.settings import TrainingSettings
 from postgres_server import Server, binaries
 
 if TYPE_CHECKING:
-    from serving import Client, Serve
+    from live_server import Client, Serve
 
 torch.set_num_threads(1)  # small tensors; two threads that wait for each other are slower
 
@@ -111,9 +111,9 @@ def directory(films: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def serve(directory: Path) -> Iterator[Serve]:
     """Serves the copy, by settings."""
+    from live_server import running  # not installed where models are exchanged with other tools
     from ookg.service.app import create_app
     from ookg.service.settings import ServiceSettings
-    from serving import running  # not installed where models are exchanged with other tools
 
     with ExitStack() as opened:
 

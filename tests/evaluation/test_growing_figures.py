@@ -149,3 +149,13 @@ def test_a_model_is_measured_on_the_snapshots_that_it_knows(dataset: GrowingData
     other = ookg.train([("x", "r0", "y"), ("y", "r1", "x")], SMALL, device="cpu")
     with pytest.raises(InputError, match="12 entities of snapshot 0 of mine are unknown to the model"):
         other.evaluate(dataset)
+
+
+def test_a_snapshot_without_a_test_counts_for_nothing(tmp_path: Path) -> None:
+    folder = write_growing_set(tmp_path / "mine")
+    (folder / "0" / "test.txt").write_text("")
+    growth = load_growing(folder).encoded
+    embedding = random_embedding(growth, 1)
+    figures = GrowthTests(growth).measure(embedding, 1)
+    assert [test.queries for test in figures.tests] == [0, 16]
+    assert figures.mrr == pytest.approx(counted_mrr(growth, embedding, 1, 1, "test")[0], rel=1e-6)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -29,6 +31,7 @@ from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration, Expectation
 from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
+from ookg.storage.names import add_names
 from ookg.storage.sqlite_journal import SqliteJournal
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
@@ -57,6 +60,8 @@ class Kind:
 
 TRIPLE_FILES = ("tsv", "csv", "tsv.gz", "csv.zst", "txt.bz2", "parquet", "nt", "nq", "ttl", "trig", "rdf", "nt.gz")
 
+NAME_FILES = ("tsv", "csv.gz", "parquet")
+
 
 def kinds() -> list[Kind]:
     """Every kind of input that is read from files."""
@@ -81,6 +86,10 @@ def kinds() -> list[Kind]:
     for name in ("model", "rotate", "transr"):
         growing = _growing_commands() if name == GROWN else []
         found.append(Kind(f"model directory, {name}", name, [*_model_commands(), *growing]))
+    for ending in NAME_FILES:
+        name, train = f"names.{ending}", ("train", "@triples/graph.tsv", "--out", "m", *TRAINING)
+        commands = [("names", "model", name), ("names", "model", name, "--replace"), (*train, "--names", name)]
+        found.append(Kind(f"names, {ending}", "names", commands, (name,)))
     resume = ("train", "@triples/graph.tsv", "--out", "run", "--resume", *TRAINING)
     found.append(Kind("training state", "state", [resume, (*resume, "--overwrite")]))
     evaluate = ("evaluate", MODEL, "--dataset", "data")
@@ -185,6 +194,7 @@ def write_inputs(folder: Path) -> None:
     for name, model in (("model", "transe"), ("rotate", "rotate"), ("transr", "transr")):
         _write_model(folder / name / "model", graph, model, version=1 if model == "rotate" else 2)
     _grow(folder / GROWN / "model")
+    _write_names(folder / "names", folder / "model" / "model")
     _write_model(folder / "iris" / "model", as_triples([[f"{IRI}{label}" for label in row] for row in known]), "transe")
     _write_state(folder / "state" / "run", folder / "triples" / "graph.tsv")
     _write_results(folder / "results")
@@ -278,8 +288,21 @@ def _grow(folder: Path) -> None:
     journal = SqliteJournal(folder)
     for rows in ([("e1", "r0", "e2")], [("new0", "r0", "e1"), ("new1", "r1", "new0")], [("e3", "r9", "e4")]):
         journal.append("add", rows, lambda some: [False] * len(some), author="me")
+    add_names(folder, [("e1", "one"), ("new0", "a newcomer"), ("r0", "a relation")])
     with closing(sqlite3.connect(journal.path)) as connection, connection:
         connection.execute("UPDATE batches SET time = '2026-01-01T00:00:00.000+00:00'")
+
+
+def _write_names(folder: Path, model: Path) -> None:
+    """Names in each form, and a model to give them to."""
+    shutil.copytree(model, folder / "model")
+    rows = [("e1", "one", "the first"), ("new0", "a newcomer", ""), ("r0", "a relation", ""), ("e2", "one", "")]
+    text = "".join(",".join(row) + "\n" for row in [("id", "name", "description"), *rows])
+    (folder / "names.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    (folder / "names.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    columns = zip(*rows, strict=True)
+    table = pa.table(dict(zip(("id", "name", "description"), map(list, columns), strict=True)))
+    pq.write_table(table, folder / "names.parquet")
 
 
 # What an old model.json has; without the rest, damage to a file of the model is not found by its sum alone.

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from live_server import Client, Serve, problem
 from ookg.errors import FileError, InputError, UnknownName
 from ookg.service import connections
 from ookg.service.gate import HEADERS
@@ -19,7 +20,6 @@ from ookg.service.limits import BURST_SECONDS, RateLimit
 from ookg.service.log import JsonLines
 from ookg.service.metrics import Metrics
 from ookg.service.settings import Limits
-from serving import Client, Serve, problem
 
 QUESTION = {"head": "Inception", "relation": "genre"}
 

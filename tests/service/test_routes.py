@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import ookg
+from live_server import Client, Serve, problem
 from ookg.model.updating import update_model
 from ookg.training.continuing import UpdateSettings
-from serving import Client, Serve, problem
 
 
 def added(client: Client, triples: list[list[str]], key: str | None = None) -> dict[str, Any]:
@@ -237,7 +237,10 @@ def test_history_and_undo(client: Client, tenet: list[list[str]]) -> None:
     rest = client.get("/v1/history", params={"before": values["next"]}).json()
     assert [(batch["number"], batch["key"], batch["changed"]) for batch in rest["batches"]] == [(1, "k", 3)]
     assert rest["next"] is None
-    assert client.get("/v1/history/1").json()["triples"] == tenet
+    one = client.get("/v1/history/1").json()
+    assert [[triple["head"], triple["relation"], triple["tail"]] for triple in one["triples"]] == tenet
+    assert one["triples"][0]["tail_name"] is None
+    assert client.get("/v1/history/1", params={"limit": 2, "offset": 1}).json()["triples"] == one["triples"][1:]
     assert client.post("/v1/history/1/undo").json() == {"undone": 1, "removed": 3, "not_there": 0, "journal": 4}
     problem(client.get("/v1/entities/TENET"), 404)
     assert "undone already" in problem(client.post("/v1/history/1/undo"), 409)

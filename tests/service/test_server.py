@@ -20,11 +20,11 @@ import httpx
 import pytest
 
 import ookg
+from live_server import Client
 from ookg.service import updating
 from ookg.service.jobs import STATE_FILE, UpdateState
 from ookg.service.server import is_local
 from postgres_server import Server
-from serving import Client
 
 PATIENCE = 120.0  # a busy machine
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ookg.errors import InputError
+from ookg.errors import InputError, ModelFileError
 from ookg.storage.journal import JOURNAL_FILE, MARK_FILE
 from ookg.storage.journals import VARIABLE, open_journal
 
@@ -41,5 +41,9 @@ def test_a_mark_needs_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match="the journal of this model is in PostgreSQL, made at postgresql://user@host"):
         open_journal(tmp_path)
     (tmp_path / JOURNAL_FILE).touch()
+    for address in (None, URL):
+        with pytest.raises(ModelFileError, match=r"two journals, .* and one in PostgreSQL"):
+            open_journal(tmp_path, address)
+    (tmp_path / MARK_FILE).unlink()
     with pytest.raises(InputError, match="this directory has its journal in a file"):
         open_journal(tmp_path, URL)

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -247,6 +248,26 @@ def test_who_waits_too_long_is_told(
 
     journal.append("add", [B], meanwhile)
     assert impatient.append("add", [C], nothing).batch.number == 3
+
+
+def test_the_servers_defaults_do_not_matter(tmp_path: Path, postgres: Server) -> None:
+    odd = "-c default_transaction_isolation=serializable -c default_transaction_read_only=on -c synchronous_commit=off"
+    url = f"{postgres.url()}&options={quote(odd)}"
+    one, other = PostgresJournal(tmp_path, url), PostgresJournal(tmp_path, url)
+    one.append("add", [A], nothing)
+    assert one._connected().execute("SHOW synchronous_commit").fetchone() == ("on",)
+    waiting = threading.Thread(target=other.append, args=("add", [B], nothing))
+
+    def meanwhile(triples: Sequence[Triple]) -> list[bool]:
+        waiting.start()
+        while True:  # until the other one waits for this one
+            [(count,)] = one._connected().execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchall()
+            if count or not waiting.is_alive():
+                return nothing(triples)
+
+    one.append("add", [C], meanwhile)
+    waiting.join()
+    assert one.difference().added == [A, C, B]
 
 
 def test_a_label_that_the_database_cannot_hold(journal: PostgresJournal) -> None:

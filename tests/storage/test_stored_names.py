@@ -43,6 +43,14 @@ def test_names_stay_and_are_added_to(model: Path) -> None:
     assert not [path for path in model.iterdir() if path.name.endswith(".tmp")]
 
 
+def test_the_same_names_are_the_same_bytes(model: Path) -> None:
+    add_names(model, {"1": "one", "2": "two"})
+    before = (model / NAMES_FILE).read_bytes()
+    for source in ({"2": "two"}, {"2": "two", "1": "one"}, {"1": "one"}):
+        add_names(model, source)
+        assert (model / NAMES_FILE).read_bytes() == before
+
+
 def test_a_model_without_a_directory_has_no_names(model: Path, tmp_path: Path) -> None:
     assert len(ookg.train(GRAPH, SETTINGS, device="cpu").names) == 0
     add_names(model, {"1": "one"})

@@ -6,6 +6,7 @@ import getpass
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -507,6 +508,7 @@ def _removed(batch: Batch) -> Removed:
     return Removed(batch.changed, batch.asked - batch.changed, batch.number)
 
 
+@cache
 def _user() -> str:
     """Who is at work here, as far as the system says."""
     try:

@@ -73,9 +73,11 @@ def shared_answers(queries: Queries, true_triples: IntArray, num_candidates: int
     head, relation, tail = true_triples.T
     asked = _key(queries.entity, queries.relation, queries.asks_tail, size)
     questions, question = np.unique(asked, return_inverse=True)
+    if not len(questions):  # a snapshot without a test
+        return SharedAnswers(AnswerIndex(asked, np.zeros(1, dtype=np.int64), num_candidates), asked)
     keys = np.concatenate([_key(head, relation, 1, size), _key(tail, relation, 0, size), asked])
     answers = np.concatenate([tail, head, queries.answer])
-    place = np.minimum(np.searchsorted(questions, keys), max(0, len(questions) - 1))
+    place = np.minimum(np.searchsorted(questions, keys), len(questions) - 1)
     wanted = (answers < num_candidates) & (questions[place] == keys)  # few of all triples: sort only those
     # One number for each pair sorts much faster than two columns.
     number, answer = np.divmod(np.unique(place[wanted] * num_candidates + answers[wanted]), num_candidates)

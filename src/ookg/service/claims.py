@@ -31,8 +31,10 @@ class Claims:
         self._found: tuple[Model, Thresholds] | None = None
         self._note = f"thresholds fit {valid}" if valid is not None else ""
 
-    def verdicts(self, model: Model, extended: ExtendedModel, claims: Sequence[Sequence[str]]) -> dict[str, Any]:
+    def verdicts(self, extended: ExtendedModel, claims: Sequence[Sequence[str]]) -> dict[str, Any]:
         """The verdicts on claims, for JSON."""
+        model = extended.model  # which may be of another version than the next question's
+        assert isinstance(model, Model)
         thresholds = self._thresholds(model, extended)
         rows = as_triples([tuple(claim) for claim in claims], keep_duplicates=True)
         ids = rows.encoded(extended.entities, extended.relations)

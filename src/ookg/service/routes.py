@@ -221,7 +221,7 @@ def _explained(
 def classify(body: ClassifyBody, service: Reading) -> Response:
     """True or false for each claim; null where an end or the relation has no vector."""
     service.check_claims(body.claims)
-    return json_response(service.claims.verdicts(service.living.model, service.current(), body.claims))
+    return json_response(service.claims.verdicts(service.current(), body.claims))
 
 
 @router.post("/explain", tags=["read"], summary="Explain an answer")
@@ -284,7 +284,8 @@ def batch(number: int, service: Reading, limit: Limit = 1000, offset: Offset = 0
     one = _batch(service, number)
     triples = service.living.journal.triples_of(number)
     following = offset + limit if offset + limit < len(triples) else None
-    return json_response(asdict(one) | {"triples": triples[offset : offset + limit], "next": following})
+    rows = [service.words.named_triple(*triple) for triple in triples[offset : offset + limit]]
+    return json_response(asdict(one) | {"triples": rows, "next": following})
 
 
 @router.post("/history/{number}/undo", tags=["write"], summary="Undo a batch")

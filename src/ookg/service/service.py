@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.living = LivingModel(settings.directory, settings.device, refine=settings.refine, journal=settings.journal)
+        self.living.journal.hold()
         self.living.extended  # noqa: B018 (made before the first question)
         self.keys = None if settings.keys is None else Keys(settings.keys)
         self.claims = Claims(settings.valid)
@@ -55,8 +57,19 @@ class Service:
         self.updates = Updates(settings.directory, runtime, settings.device, settings.journal)
         self.few, self.many = Asker(lambda: self.living, "questions"), Asker(lambda: self.living, "many questions")
         self.follower = Follower(self.living.refresh)
+        threading.Thread(target=self._warm_up, name="ookg warm-up", daemon=True).start()
         self._indexing = threading.Lock()
         self._indexes: _Indexes | None = None
+
+    def _warm_up(self) -> None:
+        """Load what the first question and the first newcomer need, so that nobody waits for it."""
+        model = self.living.model
+        if not len(model.entities) or not len(model.relations):
+            return
+        entity, relation = model.entities.label(0), model.relations.label(0)
+        newcomer = f"{entity}, made new"
+        with suppress(OokgError):  # there may be a model that makes none
+            model.extend([(newcomer, relation, entity)]).predict(head=newcomer, relation=relation)
 
     def labels(self, kind: str) -> LabelIndex:
         """The labels of the version and their names, to be searched; made once for each version and for new names."""

@@ -36,16 +36,12 @@ class Words:
 
     def triple(self, stated: StatedTriple) -> dict[str, Any]:
         """A triple that holds."""
-        name = self.names.name
-        return {
-            "head": stated.head,
-            "relation": stated.relation,
-            "tail": stated.tail,
-            "head_name": name(stated.head),
-            "relation_name": name(stated.relation),
-            "tail_name": name(stated.tail),
-            "is_added": stated.is_given,
-        }
+        return self.named_triple(stated.head, stated.relation, stated.tail) | {"is_added": stated.is_given}
+
+    def named_triple(self, head: str, relation: str, tail: str) -> dict[str, Any]:
+        """A triple, with names."""
+        ends = {"head": head, "relation": relation, "tail": tail}
+        return ends | {f"{end}_name": self.names.name(label) for end, label in ends.items()}
 
     def question(self, question: Question) -> dict[str, Any]:
         """A question, with names."""

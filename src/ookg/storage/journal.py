@@ -147,6 +147,10 @@ class Journal(ABC):
         When it returns, what was written is on the disk.
         """
 
+    def hold(self) -> None:
+        """Keep open between calls what can be: for a process that asks many times a second."""
+        return
+
     def close(self) -> None:
         """Let go of what is held between calls, if anything is; the next call takes it up again."""
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ookg.errors import InputError
-from ookg.storage.journal import MARK_FILE, Journal
+from ookg.errors import InputError, ModelFileError
+from ookg.storage.journal import JOURNAL_FILE, MARK_FILE, Journal
 from ookg.storage.postgres_journal import PostgresJournal, read_mark, refuse_two_journals
 from ookg.storage.sqlite_journal import SqliteJournal
 
@@ -20,6 +20,9 @@ def open_journal(directory: str | Path, address: str | None = None) -> Journal:
         variable OOKG_JOURNAL says, and without that the journal is a file in the directory
     """
     directory = Path(directory)
+    if (directory / MARK_FILE).exists() and (directory / JOURNAL_FILE).exists():
+        problem = f"two journals, {JOURNAL_FILE} and one in PostgreSQL that {MARK_FILE} names"
+        raise ModelFileError(f"{directory}: {problem}; remove the file of the one that does not count")
     address = (os.environ.get(VARIABLE) or None) if address is None else address
     if address is not None:
         refuse_two_journals(directory)

@@ -13,6 +13,7 @@ The file has a digest of its own. One process at a time adds to it; readers go o
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -66,7 +67,8 @@ def _write(path: Path, names: Names) -> None:
     for column, texts in (("ids", names.ids), ("names", names.names), ("descriptions", names.descriptions)):
         arrays |= {f"{column}.text": texts.data, f"{column}.offsets": narrow(texts.starts)}
     with atomic_write(path) as temporary:
-        write_arrays(temporary, arrays, {"format": FORMAT, "digest": _digest(arrays)})
+        # One entry: several would lie in any order, and the same names in other bytes.
+        write_arrays(temporary, arrays, {"ookg": json.dumps({"format": FORMAT, "digest": _digest(arrays)})})
 
 
 def _digest(arrays: dict[str, Array]) -> str:
@@ -102,11 +104,11 @@ def _read(path: Path, *, is_checked: bool) -> Names:
     """is_checked: whether it is held against its digest, which reads all of it."""
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-        if metadata.get("format") != FORMAT:
-            raise ValueError(f"its format is {metadata.get('format')!r}, expected {FORMAT!r}")
+            about = json.loads((file.metadata() or {}).get("ookg", "{}"))
+        if about.get("format") != FORMAT:
+            raise ValueError(f"its format is {about.get('format')!r}, expected {FORMAT!r}")
         arrays = mapped_arrays(path)
-        if is_checked and metadata.get("digest") != _digest(arrays):
+        if is_checked and about.get("digest") != _digest(arrays):
             raise ValueError("its content is not what was written")
         ids, names, descriptions = (
             _StoredTexts(text_bytes(arrays, f"{column}.text"), whole_numbers(arrays, f"{column}.offsets"), str(path))
@@ -117,7 +119,7 @@ def _read(path: Path, *, is_checked: bool) -> Names:
             raise ValueError(f"{len(ids)} ids, {len(names)} names, {len(descriptions)} descriptions")
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise _damaged(path, str(error).splitlines()[0] if str(error) else type(error).__name__) from error
     return Names(ids, names, descriptions, order)
 

@@ -42,6 +42,8 @@ EXAMPLE = "postgresql://user@host:5432/database"
 LAYOUT = 1  # of the tables
 LAYOUT_LOCK = 0x6F6F6B67  # "ookg": whoever makes the tables holds it
 CONNECT_SECONDS = "10"
+# Whatever the server does by default: who has waited for another writer must see what that one wrote.
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 TABLES = """
 CREATE TABLE IF NOT EXISTS ookg_journals (
     id TEXT PRIMARY KEY,
@@ -233,7 +235,7 @@ class PostgresJournal(Journal):
                 if not is_writing:
                     # One statement needs no transaction, and whoever follows a journal asks many times a second.
                     return work(PostgresTables(connection, self._known_id(connection)))
-                connection.execute("BEGIN")
+                connection.execute(BEGIN)
                 tables = PostgresTables(connection, self._known_id(connection))
                 tables.hold()
                 result = work(tables)
@@ -322,17 +324,19 @@ class PostgresJournal(Journal):
         mark = Mark(secrets.token_hex(16), self.place)
         connection = self._connected()
         try:
-            with connection.transaction():
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (LAYOUT_LOCK,))
-                if connection.execute("SELECT to_regclass('ookg_changes')").fetchone()[0] is None:
-                    connection.execute(TABLES)
-                connection.execute("INSERT INTO ookg_journals VALUES (%s, %s, 0)", (mark.id, LAYOUT))
+            connection.execute(BEGIN)
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LAYOUT_LOCK,))
+            if connection.execute("SELECT to_regclass('ookg_changes')").fetchone()[0] is None:
+                connection.execute(TABLES)
+            connection.execute("INSERT INTO ookg_journals VALUES (%s, %s, 0)", (mark.id, LAYOUT))
+            connection.execute("COMMIT")
             self._mark = _make_mark(self.directory, mark)
             if self._mark.id != mark.id:  # another process was first
                 connection.execute("DELETE FROM ookg_journals WHERE id = %s", (mark.id,))
         except self._psycopg.Error as error:
             if connection.closed:
                 raise self._unreachable(error) from error
+            self._give_up(connection)
             raise self._refusal(error) from error
 
     def _said(self, error: Exception) -> str:
