@@ -81,7 +81,7 @@ def test_names_are_shown_with_ids_beside_them(
         search = page.get_by_role("combobox", name="Search entities")
         search.fill("sir chr")
         option = page.get_by_role("option")
-        expect(option).to_have_text("Sir ChristopherChristopher Nolanfilm director")
+        expect(option).to_have_text("Sir Christopher Christopher Nolan film director")
         option.click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Sir Christopher")
         expect(page.locator(".entity-title code")).to_have_text("Christopher Nolan")
@@ -90,6 +90,9 @@ def test_names_are_shown_with_ids_beside_them(
         expect(
             page.locator(".facts-list").get_by_role("link", name="Sir Christopher Christopher Nolan")
         ).to_be_visible()
+        add(address, [("TENET", "directed_by", "Christopher Nolan")])
+        page.evaluate("location.hash = '#/changes?batch=1'")
+        expect(page.locator(".batch-facts").get_by_role("link", name="Sir Christopher")).to_be_visible()
 
 
 def _new_key(directory: Path, role: str) -> str:

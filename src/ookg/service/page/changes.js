@@ -276,7 +276,7 @@ export class Batches {
     try {
       const { triples } = await api.batch(number);
       const uses = new Map();
-      for (const { head, head_name, tail, tail_name } of (triples ?? []).map(asTriple)) {
+      for (const { head, head_name, tail, tail_name } of triples) {
         for (const label of [labelOf(head, head_name), labelOf(tail, tail_name)]) uses.set(label, (uses.get(label) ?? 0) + 1);
       }
       // The entity that most of its facts share; the head where none is shared.
@@ -292,7 +292,7 @@ export class Batches {
     place.replaceChildren(loading());
     try {
       const { triples } = await api.batch(number);
-      place.replaceChildren(el("ul", { class: "plain" }, (triples ?? []).map((triple) => el("li", {}, tripleLine(asTriple(triple))))));
+      place.replaceChildren(el("ul", { class: "plain" }, triples.map((triple) => el("li", {}, tripleLine(triple)))));
     } catch (problem) {
       place.replaceChildren(failure(problem));
     }
@@ -309,11 +309,6 @@ export class Batches {
       toast(problem.message);
     }
   }
-}
-
-/** A triple comes as a list of three or as an object with names. */
-function asTriple(triple) {
-  return Array.isArray(triple) ? { head: triple[0], relation: triple[1], tail: triple[2] } : triple;
 }
 
 export class ChangesView {

@@ -140,10 +140,10 @@ export class Combobox {
         el(
           "li",
           { role: "option", id: `${this.list.id}-${place}`, "data-place": place, "aria-selected": "false" },
-          el("span", { class: "option-name" }, marked(labelOf(result.id, result.name), typed)),
-          result.name && result.name !== result.id && el("code", { class: "id" }, marked(result.id, typed)),
-          result.isNew && tag("new", "tag-new"),
-          result.description && el("span", { class: "option-about" }, result.description),
+          el("span", {}, marked(labelOf(result.id, result.name), typed)),
+          result.name && result.name !== result.id && [" ", el("code", { class: "id" }, marked(result.id, typed))],
+          result.isNew && [" ", tag("new", "tag-new")],
+          result.description && [" ", el("span", { class: "option-about" }, result.description)],
         ),
       ),
     );

@@ -195,7 +195,7 @@ export class EntityView {
           class: "icon-button small",
           "aria-label": `Show the neighbours of ${label} in the picture`,
           title: "Show its neighbours in the picture",
-          on: { click: () => this.picture.expand(id) },
+          on: { click: () => this.expand(fact, id) },
         },
         icon("expand"),
       ),
@@ -214,6 +214,13 @@ export class EntityView {
           icon("close"),
         ),
     );
+  }
+
+  /** Show more of a neighbour, which a small picture may not have drawn yet. */
+  expand(fact, id) {
+    this.picture.add(this.id, [fact]);
+    this.picture.element.scrollIntoView({ block: "nearest" });
+    this.picture.expand(id);
   }
 
   async loadMore() {

@@ -266,7 +266,7 @@ export class Picture {
       }
       this.at(around).addClass("expanded");
     });
-    this.arrange();
+    if (edges.length > 0) this.arrange();
     return edges.length;
   }
 
