@@ -37,7 +37,8 @@ def served(*options: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "ookg", "serve", *options, "--port", str(port), "--quiet"]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, "LOGNAME": "editor"}  # who adds, by what the page then says
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
     address = f"http://127.0.0.1:{port}"
     try:
         _await(address, server)

@@ -43,6 +43,7 @@ def test_undo_takes_a_newcomer_back(films: Watched) -> None:
     add_tenet(films.address)
     page = films.open("#/changes")
     batch = page.locator(".timeline > li").filter(has_text="Added 3 facts about TENET")
+    expect(batch).to_contain_text("by editor")
     batch.locator("summary").click()
     expect(batch.get_by_role("link", name="John David Washington")).to_be_visible()
     batch.get_by_role("button", name="Undo").click()

@@ -204,41 +204,42 @@ export class Ask {
     const hasReasons = answers.some((answer) => answer.reasons?.length);
     const scores = answers.map((answer) => answer.score);
     const [least, most] = [Math.min(...scores), Math.max(...scores)];
+    // Narrow screens lay the rows out as a grid; the roles say that it is still a table.
     return el(
       "table",
-      { class: hasReasons ? "answers-table has-reasons" : "answers-table" },
+      { role: "table", class: hasReasons ? "answers-table has-reasons" : "answers-table" },
       el("caption", {}, title),
       el(
         "thead",
-        {},
+        { role: "rowgroup" },
         el(
           "tr",
-          {},
-          el("th", { scope: "col", class: "rank" }, unseen("Rank"), el("span", { "aria-hidden": "true" }, "#")),
-          el("th", { scope: "col", class: "answer" }, "Answer"),
-          el("th", { scope: "col", class: "number" }, "Score"),
-          hasReasons && el("th", { scope: "col" }, "Why"),
+          { role: "row" },
+          el("th", { role: "columnheader", scope: "col", class: "rank" }, unseen("Rank"), el("span", { "aria-hidden": "true" }, "#")),
+          el("th", { role: "columnheader", scope: "col", class: "answer" }, "Answer"),
+          el("th", { role: "columnheader", scope: "col", class: "number" }, "Score"),
+          hasReasons && el("th", { role: "columnheader", scope: "col" }, "Why"),
         ),
       ),
       el(
         "tbody",
-        {},
+        { role: "rowgroup" },
         answers.map((answer) => {
           const bar = el("span", { class: "score-bar", "aria-hidden": "true" }, el("span"));
           bar.firstChild.style.width = `${most > least ? 6 + (94 * (answer.score - least)) / (most - least) : 100}%`;
           return el(
             "tr",
-            {},
-            el("td", { class: "rank" }, count(answer.rank)),
+            { role: "row" },
+            el("td", { role: "cell", class: "rank" }, count(answer.rank)),
             el(
               "th",
-              { scope: "row" },
+              { role: "rowheader", scope: "row" },
               entityLink(answer.entity, answer.name),
               answer.is_known && tag("known", "", "the graph says so already"),
               answer.is_new && tag("new", "tag-new"),
             ),
-            el("td", { class: "number" }, score(answer.score), bar),
-            hasReasons && el("td", { class: "why" }, this.reasons(answer.reasons ?? [])),
+            el("td", { role: "cell", class: "number" }, score(answer.score), bar),
+            hasReasons && el("td", { role: "cell", class: "why" }, this.reasons(answer.reasons ?? [])),
           );
         }),
       ),
