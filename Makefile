@@ -64,7 +64,7 @@ $(BROWSER)/.installed: pyproject.toml constraints.txt
 
 browser: $(BROWSER)/.installed
 	@command -v chromium > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q && \
-	  apt-get install -y -q --no-install-recommends chromium fonts-inter; } || \
+	  apt-get install -y -q --no-install-recommends chromium fonts-roboto-unhinted; } || \
 	  { echo "make browser needs Debian's chromium: as root, apt-get install chromium"; exit 2; }
 	$(BROWSER)/bin/python -m pytest tests/browser
 

@@ -3,9 +3,10 @@
 import { api } from "./api.js";
 import { Combobox } from "./combobox.js";
 import { announce, el, failure, icon, loading, unseen } from "./dom.js";
-import { count, counted, entityLink, labelOf, percent, score, tag, trustBlock } from "./words.js";
+import { count, counted, entityLink, labelOf, percent, score, shortened, tag, trustBlock } from "./words.js";
 
 const CHIPS = 12;
+const CHIP_LABEL = 32;
 const SHOWN = 10;
 const MORE = 50;
 const TOLD = 3;
@@ -13,11 +14,13 @@ const TOLD = 3;
 export class Ask {
   /**
    * entity: {id, name, trust} that is asked about
+   * facts: some that are known of it; where there are many relations, theirs are offered
    * onAsked: called with {relation, end}, so that the address can keep the question
    * onAnswers: called with the question and its answers
    */
-  constructor({ entity, onAsked, onAnswers }) {
+  constructor({ entity, facts, onAsked, onAnswers }) {
     this.entity = entity;
+    this.facts = facts;
     this.onAsked = onAsked;
     this.onAnswers = onAnswers;
     this.end = "head";
@@ -93,31 +96,43 @@ export class Ask {
     announce(this.end === "head" ? "Asking for what it points to" : "Asking for what points to it");
   }
 
-  /** A relation in one click, where the graph has few enough of them to show. */
+  /** A relation in one click: all of them where they are few, else those that the entity has. */
   async offer() {
     try {
-      const { results } = await api.search("", { kind: "relation", limit: CHIPS });
-      this.chips.replaceChildren(
-        ...results.map(({ relation, name }) =>
-          el(
-            "button",
-            {
-              type: "button",
-              class: "chip",
-              on: {
-                click: () => {
-                  this.relation.set(relation, name);
-                  this.ask();
-                },
-              },
-            },
-            labelOf(relation, name),
-          ),
-        ),
-      );
+      const { results, next } = await api.search("", { kind: "relation", limit: CHIPS });
+      const all = results.map(({ relation, name }) => ({ relation, name, end: null }));
+      this.chips.replaceChildren(...(next === null ? all : this.own()).map((offered) => this.chip(offered)));
     } catch {
       this.chips.hidden = true;
     }
+  }
+
+  /** The relations of its facts, each with the side on which it stands. */
+  own() {
+    const relations = new Map();
+    for (const { head, relation, relation_name: name } of this.facts) {
+      const end = head === this.entity.id ? "head" : "tail";
+      relations.set(JSON.stringify([relation, end]), { relation, name, end });
+    }
+    return [...relations.values()].slice(0, CHIPS);
+  }
+
+  chip({ relation, name, end }) {
+    const label = labelOf(relation, name);
+    const choose = () => {
+      if (end !== null && end !== this.end) {
+        this.end = end;
+        this.arrange();
+      }
+      this.relation.set(relation, name);
+      this.ask();
+    };
+    const isCut = [...label].length > CHIP_LABEL;
+    return el(
+      "button",
+      { type: "button", class: "chip", title: isCut ? label : null, "aria-label": isCut ? label : null, on: { click: choose } },
+      shortened(label, CHIP_LABEL),
+    );
   }
 
   submitted(event) {

@@ -8,6 +8,7 @@ import { ago, count, counted, entityAddress, entityLink, labelOf, tag } from "./
 
 const PAGE = 16;
 const LONG = 5;
+const WIDE = 16;
 const DRAWN_ANSWERS = 3;
 
 /** Facts by relation and direction, in the order they come. */
@@ -63,6 +64,7 @@ export class EntityView {
     });
     this.ask = new Ask({
       entity: { id: this.id, name, trust: this.entity.trust },
+      facts: this.facts,
       onAsked: ({ relation, end }) => this.app.remember(this, { ask: relation, end }),
       onAnswers: (question, answers) =>
         this.picture.showAnswers(question, answers.filter((answer) => !answer.is_known).slice(0, DRAWN_ANSWERS)),
@@ -159,7 +161,7 @@ export class EntityView {
       ...grouped(this.id, this.facts).map(({ relation, isOut, facts }) =>
         el(
           "div",
-          { class: "fact-group" },
+          { class: relation.length > WIDE ? "fact-group is-wide" : "fact-group" },
           el("h3", {}, icon(isOut ? "arrow" : "back"), relation, !isOut && unseen(" of")),
           el(
             "ul",

@@ -1,7 +1,7 @@
 // The neighbourhood as a picture. What it shows is also in the list of facts beside it, which needs no eyes.
 
 import { announce, el, icon } from "./dom.js";
-import { count, counted, entityAddress, labelOf, named } from "./words.js";
+import { count, counted, entityAddress, labelOf, named, shortened } from "./words.js";
 
 const EXPANDED = 8;
 const STEP = 150;
@@ -9,6 +9,8 @@ const ARC = 78;
 const NARROW = 480;
 const DRAWN_NARROW = 9;
 const READABLE = 0.9;
+const NODE_LABEL = 40;
+const EDGE_LABEL = 18;
 const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 let library = null;
@@ -53,6 +55,7 @@ function styles(scale = 1) {
         "text-valign": "bottom",
         "text-margin-y": 5,
         "text-wrap": "wrap",
+        "text-overflow-wrap": "anywhere",
         "text-max-width": 120 * scale,
         "text-background-color": c["sunken"],
         "text-background-opacity": 0.85,
@@ -249,7 +252,7 @@ export class Picture {
     const position = around === null ? { x: 0, y: 0 } : { ...this.at(around).position() };
     return this.graph.add({
       group: "nodes",
-      data: { id: `node ${id}`, entity: id, label: labelOf(id, name), name: name ?? null, around },
+      data: { id: `node ${id}`, entity: id, label: shortened(labelOf(id, name), NODE_LABEL), name: name ?? null, around },
       position,
     });
   }
@@ -274,7 +277,7 @@ export class Picture {
     const { head, relation, tail, relation_name } = fact;
     this.graph.add({
       group: "edges",
-      data: { id: edgeId(fact), source: `node ${head}`, target: `node ${tail}`, label: labelOf(relation, relation_name) },
+      data: { id: edgeId(fact), source: `node ${head}`, target: `node ${tail}`, label: shortened(labelOf(relation, relation_name), EDGE_LABEL) },
       classes,
     });
   }
@@ -296,7 +299,7 @@ export class Picture {
           id: `answer ${answer.entity}`,
           source: `node ${ends[0]}`,
           target: `node ${ends[1]}`,
-          label: `${question.relationLabel}?`,
+          label: `${shortened(question.relationLabel, EDGE_LABEL)}?`,
         },
         classes: place === 0 ? "answer" : "answer later",
       });

@@ -45,6 +45,14 @@ export function ago(time) {
 /** What people read for an id: its name where there is one. */
 export const labelOf = (id, name) => name || id;
 
+/** A label in so many characters: its middle is left out, as both ends of a long id tell something. */
+export function shortened(label, most) {
+  const characters = [...label];
+  if (characters.length <= most) return label;
+  const first = Math.floor((most - 1) / 3);
+  return `${characters.slice(0, first).join("")}…${characters.slice(first + 1 - most).join("")}`;
+}
+
 /** A name and, where it differs, the id that programs use. */
 export function named(id, name) {
   if (!name || name === id) return [el("span", { class: "name" }, id)];
