@@ -153,3 +153,14 @@ def test_a_fact_that_was_added_can_be_removed(films: Watched) -> None:
     expect(page.locator(".facts-list li")).to_have_count(2)
     page.get_by_role("button", name="Remove", exact=True).click()
     expect(page.get_by_role("status").filter(has_text="TENET removed, with 2 facts")).to_be_visible()
+
+
+def test_where_there_are_many_relations_its_own_are_offered(films: Watched) -> None:
+    long = "/film/film/release_date_s./film/film_regional_release_date/film_release_region"
+    add(films.address, [(f"festival {number}", f"shown_at_{number}", "Inception") for number in range(10)])
+    add(films.address, [("TENET", "genre", "action"), ("Estonia", long, "TENET")])
+    page = films.open("#/entity/TENET")
+    offered = page.get_by_role("group", name="Ask for").get_by_role("button")
+    expect(offered).to_have_count(2)
+    offered.filter(has_text="…").click()
+    expect(page.get_by_role("table", name=f"? · {long} · TENET")).to_be_visible()

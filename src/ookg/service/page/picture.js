@@ -55,7 +55,6 @@ function styles(scale = 1) {
         "text-valign": "bottom",
         "text-margin-y": 5,
         "text-wrap": "wrap",
-        "text-overflow-wrap": "anywhere",
         "text-max-width": 120 * scale,
         "text-background-color": c["sunken"],
         "text-background-opacity": 0.85,
@@ -63,6 +62,7 @@ function styles(scale = 1) {
         "overlay-opacity": 0,
       },
     },
+    { selector: "node.unbroken", style: { "text-overflow-wrap": "anywhere" } },
     { selector: "node.above", style: { "text-valign": "top", "text-margin-y": -5 } },
     { selector: "node.expanded", style: { "background-color": c["muted"] } },
     { selector: "node.new", style: { "border-color": c["accent"], "border-style": "dashed" } },
@@ -249,11 +249,13 @@ export class Picture {
   node({ id, name }, around = null) {
     const there = this.at(id);
     if (there.nonempty()) return there;
+    const label = shortened(labelOf(id, name), NODE_LABEL);
     const position = around === null ? { x: 0, y: 0 } : { ...this.at(around).position() };
     return this.graph.add({
       group: "nodes",
-      data: { id: `node ${id}`, entity: id, label: shortened(labelOf(id, name), NODE_LABEL), name: name ?? null, around },
+      data: { id: `node ${id}`, entity: id, label, name: name ?? null, around },
       position,
+      classes: /\S{20}/.test(label) ? "unbroken" : "",
     });
   }
 
