@@ -6,11 +6,13 @@ import pytest
 
 import ookg
 from conftest import SMALL
-from ookg.errors import UnknownName
+from ookg.errors import UnknownName, unknown_name
 from ookg.extension.around import StatedTriple
 from ookg.extension.company import Company
 from ookg.extension.extended import ExtendedModel
+from ookg.extension.lookup import FEW_NAMES, MOST_ALIKE, names_to_suggest
 from ookg.extension.questions import Question
+from ookg.graph.vocabulary import Vocabulary
 
 KNOWN = [
     ("a", "by", "x"), ("b", "by", "x"), ("c", "by", "x"), ("d", "by", "y"), ("a", "in", "en"), ("b", "in", "en"),
@@ -69,3 +71,16 @@ def test_company_of_the_other_end(extended: ExtendedModel) -> None:
     other = ookg.train([("s", "of", "p"), ("s", "of", "q"), ("t", "has", "p")], SMALL, device="cpu")
     (speaking,) = other.extend().company(Question("has", tail="q"), ["t"])
     assert speaking == [Company("of", "s", "in", others=1, agreeing=1)]
+
+
+def test_a_misspelt_name_among_many_is_found_by_what_is_right_in_it() -> None:
+    known = Vocabulary([f"entity/{number}" for number in range(3 * FEW_NAMES)])
+    for wrong, right in (("entitt/4242", "entity/4242"), ("entity/x42", "entity/42"), ("Entity/5999", "entity/5999")):
+        names = names_to_suggest(wrong, known, ["new"])
+        assert len(names) <= MOST_ALIKE + 1
+        assert "new" in names
+        assert right in str(unknown_name("entity", wrong, names, "")).split("did you mean")[1]
+    for odd in ("", "x", "\ud800\ud800\ud800", "\0" * 9, "entity/" * 500):
+        assert len(names_to_suggest(odd, known, [])) <= MOST_ALIKE
+    few = Vocabulary(["a", "b"])
+    assert names_to_suggest("c", few, ["d"]) == ["a", "b", "d"]

@@ -84,7 +84,7 @@ def test_two_servers_follow_one_journal(directory: Path) -> None:
             assert client.post("/v1/predict", json={"head": "D", "relation": "language"}).status_code == 200
 
 
-def test_workers_agree_and_count_together(directory: Path) -> None:
+def test_workers_agree_count_together_and_are_replaced(directory: Path) -> None:
     with served(directory, "--workers", "2", "--quiet") as (process, first):
         text = ""
         for number in range(8):  # a connection for each request: they come to different processes
@@ -95,7 +95,24 @@ def test_workers_agree_and_count_together(directory: Path) -> None:
                 text = client.get("/metrics").text
         assert 'ookg_requests_total{path="/v1/triples",status="200"} 8' in text
         assert "ookg_workers 2" in text
-    assert process.returncode == 0
+        if not Path("/proc/self/task").exists():  # processes are listed by Linux alone
+            return
+        workers = _workers(process.pid)
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        wait_for(lambda: len(two := _workers(process.pid)) == 2 and workers[0] not in two)
+        with httpx.Client(base_url=first.base_url, timeout=PATIENCE) as client:
+            wait_for(lambda: _answers(client))
+        workers = _workers(process.pid)
+        process.kill()
+        process.wait(PATIENCE)
+        wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def _workers(pid: int) -> list[int]:
+    """The processes that one has started to serve."""
+    children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 @pytest.mark.postgres

@@ -30,7 +30,7 @@ class Around(Sequence[StatedTriple]):
     def __init__(self, state: State, label: str) -> None:
         number = state.entities.find(label)
         if number is None or not state.has_entity(number):
-            names = names_to_suggest(state.model.entities, state.entities.select(state.new_entities))
+            names = names_to_suggest(label, state.model.entities, state.entities.select(state.new_entities))
             raise unknown_name("entity", label, names, NOWHERE)
         codes, others = state.graph.links_of(number)
         rows = state.graph.index.rows(number)

@@ -358,7 +358,7 @@ class LivingModel:
             if number is not None:
                 raise InputError(f"entity {entity!r} has no triples (any more); nothing is removed")
             added_ends = {end for row in difference.added for end in (row[0], row[2])}
-            names = names_to_suggest(self.model.entities, sorted(added_ends))
+            names = names_to_suggest(entity, self.model.entities, sorted(added_ends))
             raise unknown_name("entity", entity, names, "it is in no triple of training and in none that was added")
         return [*known, *added]
 

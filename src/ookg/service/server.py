@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,7 +20,7 @@ from ookg.service.app import create_app
 from ookg.service.connections import PatientProtocol
 from ookg.service.log import log_to_stderr
 from ookg.service.settings import ServiceSettings
-from ookg.service.workers import Workers
+from ookg.service.workers import Workers, end_with_parent
 from ookg.system.progress import tell
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -76,7 +77,12 @@ def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests
     log_to_stderr(requests=log_requests)
     if settings.workers > 1:  # they share the cores
         set_num_threads(max(1, get_num_threads() // settings.workers))
+        end_with_parent()
     uvicorn_server(create_app(settings)).run(sockets=[listening])
+
+
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(0)
 
 
 def uvicorn_server(app: FastAPI) -> uvicorn.Server:

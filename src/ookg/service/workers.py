@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
@@ -15,6 +17,7 @@ from ookg.errors import OokgError
 
 LOG = logging.getLogger("ookg.service")
 EARLY_SECONDS = 10.0  # a process that dies within it has never served
+AGAIN_SECONDS = 1.0  # until a process is told to end once more
 MOST_EARLY = 3  # so many in a row, and the server gives up
 
 
@@ -35,7 +38,9 @@ class Workers:
             self._start()
         early = 0
         while self._processes:
-            wait([process.sentinel for process in self._processes], timeout=1.0)
+            wait([process.sentinel for process in self._processes], timeout=AGAIN_SECONDS)
+            if self._stopping:
+                self._terminate()  # once more: a signal that comes while a process starts may be lost
             for process in [one for one in self._processes if not one.is_alive()]:
                 begun = self._processes.pop(process)
                 process.join()
@@ -57,6 +62,23 @@ class Workers:
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         self._stopping = True
+        self._terminate()
+
+    def _terminate(self) -> None:
         for process in self._processes:
             if process.is_alive():
                 process.terminate()
+
+
+def end_with_parent() -> None:
+    """Let this process end as if it were told to when the one that has started it is gone, however it went."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            while True:  # one that comes while it starts may be lost
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(AGAIN_SECONDS)
+
+    threading.Thread(target=watch, name="ookg parent", daemon=True).start()
