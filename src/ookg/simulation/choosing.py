@@ -36,6 +36,7 @@ KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
 ASKED_EACH = 4  # questions about an entity, at most
 MOST_QUESTIONS = 1000
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
+LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse than the closed form on every graph tried
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
 NAMES = (VECTOR, *SOURCES, NEW)
 LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("habits",), ("paths",), ("habits", "paths"))  # what is tried without
@@ -80,7 +81,7 @@ def choose_ways(
         if len(some[0].queries) < FEWEST_QUESTIONS or len(np.unique(some[0].queries.entity)) < 2:
             continue
         tried.append({})
-        for is_fitted in (False, True) if can_fit else (False,):
+        for is_fitted in (False, True) if can_fit and number >= LEAST_TO_FIT else (False,):
             one = _try(some, number, settings if is_fitted else [], seed)
             tried[-1][is_fitted] = one
             if note is not None:
@@ -192,7 +193,9 @@ class _Asked:
     def fitted(self, rows: BoolArray, without: tuple[str, ...] = ()) -> FloatArray:
         """(names,) the weights under which the right answers to some questions are likeliest; but for "new" 0 or more.
 
-        without: features that get none. A feature that would count against what it speaks for is left out, and the others are fitted again.
+        A feature that would count against what it speaks for is left out, and the others are fitted again.
+
+        without: features that get none
         """
         chosen = torch.from_numpy(np.flatnonzero(rows)).to(self.features.device)
         features, left_out = self.features[:, chosen], self.left_out[chosen]
