@@ -56,6 +56,7 @@ def serve(settings: ServiceSettings, host: str, port: int, *, log_requests: bool
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that waits for connections."""
+    listening: socket.socket | None = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
@@ -64,6 +65,8 @@ def listen(host: str, port: int) -> socket.socket:
         listening.bind(address)
         listening.listen(WAITING)
     except (OSError, UnicodeError) as error:
+        if listening is not None:
+            listening.close()
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{host}:{port}: cannot be listened on ({reason}); choose another --host or --port") from error
     return listening
