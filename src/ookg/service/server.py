@@ -9,7 +9,6 @@ import tempfile
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NoReturn
 
 import torch
 import uvicorn
@@ -20,6 +19,7 @@ from ookg.kernels.threads import get_num_threads, set_num_threads
 from ookg.service.app import create_app
 from ookg.service.connections import PatientProtocol
 from ookg.service.log import log_to_stderr
+from ookg.service.service import Service
 from ookg.service.settings import ServiceSettings
 from ookg.service.workers import Workers, end_with_parent
 from ookg.system.progress import tell
@@ -84,11 +84,14 @@ def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests
     if settings.workers > 1:  # they share the cores
         set_num_threads(max(1, get_num_threads() // settings.workers))
         end_with_parent()
-    uvicorn_server(create_app(settings)).run(sockets=[listening])
-
-
-def _end(*_: object) -> NoReturn:
-    raise SystemExit(0)
+    app = create_app(settings)
+    server = uvicorn_server(app)
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, server.handle_exit)  # also before it runs, and after it: then uvicorn raises it once more
+    server.run(sockets=[listening])
+    service: Service | None = getattr(app.state, "service", None)
+    if service is not None:  # uvicorn does not end what it was told to end while it began
+        service.close()
 
 
 def uvicorn_server(app: FastAPI) -> uvicorn.Server:
