@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 import uvicorn
@@ -45,6 +46,7 @@ def serve(settings: ServiceSettings, host: str, port: int, *, log_requests: bool
     listening = listen(host, port)
     with listening, tempfile.TemporaryDirectory(prefix="ookg-serve-") as runtime:
         settings = replace(settings, runtime=Path(runtime))
+        signal.signal(signal.SIGTERM, _end)  # until there is a server to tell
         address = f"[{host}]" if ":" in host else host
         tell(f"http://{address}:{listening.getsockname()[1]}/ serves {settings.directory}")
         log_to_stderr(requests=log_requests)
@@ -52,6 +54,10 @@ def serve(settings: ServiceSettings, host: str, port: int, *, log_requests: bool
             run_worker(settings, listening, log_requests)
         else:
             Workers(run_worker, (settings, listening, log_requests), settings.workers).run()
+
+
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(0)
 
 
 def listen(host: str, port: int) -> socket.socket:
