@@ -246,6 +246,8 @@ def prepared_group(
     newcomers = prepared(embedding, graph, triples, preparation.weights)
     if preparation.limit is not None:
         newcomers = _limited(newcomers, triples, given.numbers, preparation.limit)
+    if preparation.ways is not None and preparation.refine is None:
+        newcomers = newcomers.kept()
     if preparation.refine is not None:
         least = preparation.ways.refine_from if preparation.ways is not None else None
         newcomers = newcomers.refined_by(preparation.refine, least=least or 1)

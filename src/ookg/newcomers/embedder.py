@@ -93,6 +93,12 @@ class Newcomers:
         together = None if self.together is None else self.together.with_room_for(support.num_newcomers)
         return replace(self, support=support, refined=refined, together=together)
 
+    def kept(self) -> Newcomers:
+        """The same with the vectors made now and kept, so that no question makes them anew; for query-free weights."""
+        if self.weights.needs_query or self.refined is not None:
+            return self
+        return replace(self, refined=self.vectors(np.arange(self.support.num_newcomers)))
+
     def refined_by(self, settings: RefineSettings, report: Reporter | None = None, least: int = 1) -> Newcomers:
         """The same with vectors fitted to their triples, from the closed form on.
 

@@ -28,7 +28,7 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
-from ookg.simulation.defaults import DEFAULT_WAYS
+from ookg.simulation.defaults import DEFAULT_WAYS, FITTED_RANKING
 from ookg.simulation.simulated import Simulation
 from ookg.simulation.ways import Way, Ways
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -124,7 +124,7 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     queries = queries.select(np.flatnonzero(scorers[0].answerable(queries) & scorers[0].is_answer(queries.answer)))
     asked = _Asked.of(simulation, queries, scorers, seed)
     halves = np.random.default_rng([RIVALS, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
-    start = asked.weights(_default(number, bool(refine)))
+    start = asked.weights(FITTED_RANKING if refine else DEFAULT_WAYS.at(number).ranking)
     usual, crossed = asked.reciprocal(start), asked.crossed(halves, start)
     alone = _Asked.of(simulation, queries, plain_scorers, seed, (VECTOR,)) if refine else asked
     plain = alone.reciprocal(alone.weights(RankingWeights.alone()))
@@ -137,14 +137,6 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     named = {name: round(float(weight), 4) for name, weight in zip(NAMES, weights, strict=True)}
     ranking = RankingWeights.alone(**named)
     return Tried(number, bool(refine), len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
-
-
-def _default(number: int, is_fitted: bool) -> RankingWeights:
-    """The default weights for so many triples, and for vectors of this kind."""
-    way = DEFAULT_WAYS.at(number)
-    if way.refine != is_fitted:
-        way = next(one for one in (DEFAULT_WAYS if is_fitted else reversed(DEFAULT_WAYS)) if one.refine == is_fitted)
-    return way.ranking
 
 
 def _is_better(after: FloatArray, before: FloatArray) -> bool:
