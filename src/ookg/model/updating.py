@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -157,15 +158,15 @@ class _Step:
 def _updated_companion(step: _Step, name: str, place: Path) -> Checkpoint:
     """The next version of a companion, stored; one that an interrupted update has made already is taken."""
     before = step.current.version.checkpoint.companions[name]
-    asked = {"from_version": before.number, "journal": step.until, "settings": asdict(step.settings)}
+    settings = json.loads(json.dumps(asdict(step.settings)))  # as it is stored
+    asked = {"from_version": before.number, "journal": step.until, "settings": settings}
     with held_model(place):
         there = load_checkpoint(place, before.embedding.device.type)
         done = there.provenance.get("update") or {}
         if there.number != before.number and {key: done.get(key) for key in asked} == asked:
             return there
         learned = step.learn(before, place)
-        provenance = learned.checkpoint.provenance
-        provenance["update"] |= {"settings": asdict(step.settings)}
+        learned.checkpoint.provenance["update"]["settings"] = settings
         stored = write_companion(learned.checkpoint, place)
         learned.state.unlink(missing_ok=True)
         return stored

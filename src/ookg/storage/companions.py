@@ -107,7 +107,7 @@ def prune_companions(directory: Path) -> None:
     except ModelFileError:
         return  # a damaged description: any of the companions may be its own
     for place in folder.iterdir():
-        if COMPANION_NAME.fullmatch(place.name) and holds_model(place):
+        if COMPANION_NAME.fullmatch(place.name) and place.is_dir():
             with suppress(InputError), held_model(place):  # one that another process writes is left to the next time
                 _prune(place, kept[place.name])
 
@@ -116,7 +116,7 @@ def _prune(place: Path, numbers: set[int]) -> None:
     for number, path in version_files(place).items():
         if number not in numbers:
             path.unlink(missing_ok=True)
-    if not numbers:
+    if not numbers and holds_model(place):
         for name in (MODEL_FILE, STATE_FILE):
             (place / name).unlink(missing_ok=True)
     remove_unnamed(place)
