@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 TOOLS ?= .venv-tools
+BROWSER ?= .venv-browser
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTHONS ?= python3.11 python3.12 python3.13
@@ -11,7 +12,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench roundtrip fuzz postgres pins clean
+.PHONY: help demo test lint format bench roundtrip browser fuzz fuzz-service postgres pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -19,8 +20,10 @@ help:
 	@echo "make lint    the checks of make test without the tests"
 	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
+	@echo "make browser  set up Playwright and Chromium and use the page as people do (Debian; root where Chromium is missing)"
 	@echo "make postgres  set up, install PostgreSQL where it is missing (apt-get), and run the tests that need a server"
 	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
+	@echo "make fuzz-service  set up and give the server 10,000 malformed requests (some minutes)"
 	@echo "make pins    ask pip whether it can resolve constraints.txt, on each Python of PYTHONS (installs nothing)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
@@ -52,6 +55,19 @@ $(TOOLS)/.installed: pyproject.toml constraints.txt
 roundtrip: $(TOOLS)/.installed
 	$(TOOLS)/bin/python -m pytest tests/roundtrip
 
+# axe-core looks for what keeps people out; where there is no npm, that test is skipped.
+$(BROWSER)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(BROWSER)
+	$(BROWSER)/bin/python $(INSTALL) -e '.[serve]' pytest playwright==1.65.0
+	@if command -v npm > /dev/null; then npm install --silent --no-save --prefix $(BROWSER) axe-core@4.14.0; fi
+	@touch $@
+
+browser: $(BROWSER)/.installed
+	@command -v chromium > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q && \
+	  apt-get install -y -q --no-install-recommends chromium fonts-roboto-unhinted; } || \
+	  { echo "make browser needs Debian's chromium: as root, apt-get install chromium"; exit 2; }
+	$(BROWSER)/bin/python -m pytest tests/browser
+
 # The tests make and start a server of their own, in a temporary folder; unless it is required, they are skipped where
 # none is installed.
 postgres: $(INSTALLED)
@@ -73,9 +89,12 @@ pins:
 fuzz: $(INSTALLED)
 	PYTHONPATH=tests $(BIN)/python -m fuzz
 
+fuzz-service: $(INSTALLED)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.requests
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-pins $(TOOLS) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-pins $(TOOLS) $(BROWSER) .pytest_cache .mypy_cache .ruff_cache

@@ -1,21 +1,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 
 import ookg
+from ookg.demo.tour import TENET, train_on_films
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.model import Model
 from ookg.training.settings import TrainingSettings
 from postgres_server import Server, binaries
+
+if TYPE_CHECKING:
+    from live_server import Client, Serve
 
 torch.set_num_threads(1)  # small tensors; two threads that wait for each other are slower
 
@@ -82,3 +89,45 @@ def interpreted() -> Callable[[str], str]:
         return result.stdout
 
     return run
+
+
+# The film graph, served.
+
+
+@pytest.fixture(scope="session")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The film graph's model; nobody writes to it."""
+    folder = tmp_path_factory.mktemp("films") / "model"
+    train_on_films().save(folder)
+    return folder
+
+
+@pytest.fixture
+def directory(films: Path, tmp_path: Path) -> Path:
+    """A copy of it to write to."""
+    return Path(shutil.copytree(films, tmp_path / "model"))
+
+
+@pytest.fixture
+def serve(directory: Path) -> Iterator[Serve]:
+    """Serves the copy, by settings."""
+    from live_server import running  # not installed where models are exchanged with other tools
+    from ookg.service.app import create_app
+    from ookg.service.settings import ServiceSettings
+
+    with ExitStack() as opened:
+
+        def start(**settings: Any) -> Client:
+            return opened.enter_context(running(create_app(ServiceSettings(directory, **settings))))
+
+        yield start
+
+
+@pytest.fixture
+def client(serve: Serve) -> Client:
+    return serve()
+
+
+@pytest.fixture
+def tenet() -> list[list[str]]:
+    return [list(triple) for triple in TENET.given]

@@ -58,10 +58,15 @@ def test_no_room_imports_in_a_circle() -> None:
     except CycleError as error:
         raise AssertionError(f"rooms import each other: {' -> '.join(error.args[1])}") from None
     assert order.index("graph") < order.index("newcomers") < order.index("model") < order.index("cli")
+    assert order.index("model") < order.index("service") < order.index("cli")
 
 
 def test_nothing_but_the_command_line_imports_research() -> None:
     assert {room for room, others in rooms().items() if "research" in others} == {"cli"}
+
+
+def test_nothing_but_the_command_line_imports_the_service() -> None:
+    assert {room for room, others in rooms().items() if "service" in others} == {"cli"}
 
 
 def test_storage_knows_files_and_tables_alone() -> None:

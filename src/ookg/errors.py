@@ -34,6 +34,22 @@ class FileError(InputError):
         super().__init__(f"{place}: {problem}; {remedy}")
 
 
+class UnknownName(InputError):
+    """An entity, a relation or something else that is asked for by a name that nothing has."""
+
+
+class KeyTaken(InputError):
+    """A key under which something else was sent before."""
+
+
+class NoRoom(InputError):
+    """A disk that takes no more: nothing was written."""
+
+
+class NowBusy(InputError):
+    """Somebody else is at work; the same succeeds later."""
+
+
 class DatasetError(InputError):
     """A data set that breaks the rules of the folder format."""
 
@@ -68,4 +84,4 @@ def unknown_name(kind: str, name: str, known: list[str], remedy: str) -> InputEr
 
     close = get_close_matches(name, known, n=3, cutoff=0.6) if len(known) <= MANY else []
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else remedy
-    return InputError(f"unknown {kind} {name!r}; {hint}")
+    return UnknownName(f"unknown {kind} {name!r}; {hint}")

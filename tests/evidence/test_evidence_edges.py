@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from ookg.datasets.encoded import EncodedDataset
+from ookg.errors import ModelFileError
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.evidence.fitting import fit_grouped_logistic, fit_logistic
+from ookg.evidence.source import Asked
+from ookg.graph.index import GraphIndex
 from ookg.scoring.queries import Queries
 from ookg.simulation.hidden_claims import hide_claims
 from ookg.types import IntArray
@@ -83,3 +89,26 @@ def test_weights_by_group_are_those_of_one_wide_regression() -> None:
     weights = fit_logistic(wide, truth, l2)
     np.testing.assert_allclose(shared, weights[:4], atol=1e-3)
     np.testing.assert_allclose(own, weights[4:].reshape(3, 4) * scales, atol=1e-3)
+
+
+@pytest.mark.parametrize("array", ["offsets", "link", "other"])
+def test_a_damaged_index_gives_an_error_in_one_line_or_an_answer(array: str) -> None:
+    """Nothing outside the arrays is read, whatever they hold: a mapped index is not checked when it is loaded."""
+    triples = np.unique(random_triples(7, 10, 40), axis=0)
+    whole, refused = GraphIndex.of(triples, 10, RELATIONS), 0
+    for place in range(0, len(getattr(whole, array)), 3):
+        for value in (-(1 << 31), -1, 7, 1 << 30):
+            numbers = getattr(whole, array).copy()
+            numbers[place] = value
+            index = replace(whole, source="index.safetensors", **{array: numbers})
+            evidence = GraphEvidence.count(triples, triples[:0], RELATIONS, index)
+            for name in ("company", "paths"):
+                for entity in range(10):
+                    try:
+                        said = evidence[name].of_question(Asked(entity, entity % RELATIONS, entity % 2 == 0))
+                    except ModelFileError:
+                        refused += 1
+                    else:
+                        assert np.isfinite(said.row(10).numpy()).all()
+                        assert len(said.why(np.arange(10))) == 10
+    assert refused > 0

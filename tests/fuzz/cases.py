@@ -74,6 +74,9 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("status", MODEL),
     ("history", MODEL),
     ("rollback", MODEL),
+    ("serve", OWN_MODEL, "--check"),
+    ("keys", "list", MODEL),
+    ("keys", "add", OWN_MODEL, "somebody"),
     ("names", OWN_MODEL),
 )
 

@@ -255,3 +255,24 @@ def test_a_follower_sees_what_others_wrote(tmp_path: Path, kind: Kind) -> None:
     assert (follower.last, follower.difference().added) == (1, [A])
     writer.append("remove", [A], nothing)
     assert (follower.last, follower.difference(after=1).removed) == (2, [A])
+
+
+def test_the_latest_batches_and_the_one_that_brought_an_entity(kind: Kind, tmp_path: Path) -> None:
+    journal = kind(tmp_path)
+    assert journal.latest(5) == []
+    assert journal.bringing("a") is None
+    for triple in (A, B, C):
+        journal.append("add", [triple], nothing)
+    journal.append("remove", [A], nothing)
+    journal.append("add", [A], nothing)
+    assert [batch.number for batch in journal.latest(2)] == [5, 4]
+    assert [batch.number for batch in journal.latest(2, before=4)] == [3, 2]
+    assert journal.latest(9) == journal.batches()[::-1]
+    assert journal.latest(9, before=1) == []
+    brought = {name: journal.bringing(name) for name in ("a", "x", "y", "r", "nobody")}
+    assert {name: batch and batch.number for name, batch in brought.items()} == {
+        "a": 1, "x": 1, "y": 3, "r": None, "nobody": None
+    }  # fmt: skip
+    again = journal.bringing("a", after=1)
+    assert again is not None
+    assert (again.number, again.kind) == (5, "add")

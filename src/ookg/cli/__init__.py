@@ -37,6 +37,8 @@ COMMANDS = (
     "datasets",
     "reproduce",
     "determinacy",
+    "serve",
+    "keys",
     "demo",
 )
 

@@ -214,6 +214,11 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 def add_directory_argument(parser: argparse.ArgumentParser) -> None:
     """The model directory, and where its journal lies."""
     parser.add_argument("model", metavar="DIR", help="a model directory, as `ookg train` writes it")
+    add_journal_option(parser)
+
+
+def add_journal_option(parser: argparse.ArgumentParser) -> None:
+    """--journal."""
     parser.add_argument(
         "--journal",
         metavar="URL",

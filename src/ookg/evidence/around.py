@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ookg.errors import damaged_file
 from ookg.graph.grown import GrownGraph
 from ookg.graph.index import GraphIndex
 from ookg.types import Array, IntArray
@@ -20,6 +21,12 @@ def index_links(index: GraphIndex, codes: IntArray) -> IntArray:
     """Directed relations as the index numbers them; -1 for those that it does not have."""
     size = index.num_relations
     return np.where(codes < 2 * size, codes // 2 + (codes % 2) * size, -1)
+
+
+def refuse_damage(index: GraphIndex, entities: IntArray) -> None:
+    """Refuse an index with entities that cannot be; kernels read it without the checks that `GraphIndex` makes."""
+    if len(entities) and int(entities.min()) < 0:
+        raise damaged_file(index.source or "the index", f"entity {entities.min()}")
 
 
 def distinct_links(entity: int, links: IntArray, others: IntArray) -> tuple[IntArray, IntArray]:

@@ -195,7 +195,10 @@ def reasons(spoken: Mapping[str, Spoken], weights: RankingWeights, answers: IntA
     """For each answer what speaks for it, in the order of the sources; those that say nothing are left out."""
     lists: list[list[Speaks]] = [[] for _ in answers]
     for name, said in spoken.items():
-        for speaks, why, value in zip(lists, said.why(answers), said.of(answers).tolist(), strict=True):
+        links = said.why(answers)
+        if not any(links):
+            continue
+        for speaks, why, value in zip(lists, links, said.of(answers).tolist(), strict=True):
             if why is not None:
                 speaks.append(Speaks(why, weights[name] * value))
     return lists

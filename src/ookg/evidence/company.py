@@ -12,8 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ookg.errors import damaged_file
-from ookg.evidence.around import distinct_links, given_lists, index_arrays, index_links
+from ookg.evidence.around import distinct_links, given_lists, index_arrays, index_links, refuse_damage
 from ookg.evidence.habits import Habits
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
@@ -110,8 +109,7 @@ class Company(Source):
         given = given_lists(graph, others, back)
         company = companions(arrays, asked.entity, others, index_links(index, back), given, MOST_COMPANY)
         members = company[1]
-        if index.source is not None and len(members) and members.min() < 0:
-            raise damaged_file(index.source, f"entity {members.min()}")
+        refuse_damage(index, members)
         wanted = int(index_links(index, np.array([asked.code]))[0])
         given = given_lists(graph, members, np.full(len(members), asked.code))
         itself = np.where(links == asked.code, _places(answers, others), -1)

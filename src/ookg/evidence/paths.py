@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ookg.evidence.around import distinct_links, even_places, index_arrays, index_links
+from ookg.evidence.around import distinct_links, even_places, index_arrays, index_links, refuse_damage
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
 from ookg.graph.index import GraphIndex
@@ -148,6 +148,7 @@ class Paths(Source):
             (rules.starts, rules.second),
             MOST_STEPS,
         )
+        refuse_damage(index, paths[:, 2])
         entities, place = np.unique(paths[:, 2], return_inverse=True)
         sums = np.bincount(place.ravel(), rules.weight[paths[:, 1]], minlength=len(entities))
         return _SpokenPaths(entities, np.log1p(sums / SCALE), rules, (links, others), paths)

@@ -19,6 +19,8 @@ from ookg.evaluation.verdicts import Classification
 from ookg.extension import claims as judging
 from ookg.extension import reasons
 from ookg.extension.answers import Prediction, Reason
+from ookg.extension.around import Around
+from ookg.extension.company import Company, company
 from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.lookup import entity_id, relation_id
@@ -71,6 +73,12 @@ class ExtendedModel:
         state = self._state
         return state.entities.select(state.new_entities)
 
+    @property
+    def new_relations(self) -> list[str]:
+        """The labels of the new relations, first come first."""
+        state = self._state
+        return state.relations.select(state.new_relations)
+
     def has_entity(self, label: str) -> bool:
         """Whether an entity is known, or a given triple has it."""
         number = self._state.entities.find(label)
@@ -80,6 +88,10 @@ class ExtendedModel:
         """Whether a relation is trained, or a given triple has it."""
         number = self._state.relations.find(label)
         return number is not None and self._state.has_relation(number)
+
+    def around(self, label: str) -> Around:
+        """All triples of an entity, known and given."""
+        return Around(self._state, label)
 
     @property
     def notes(self) -> list[str]:
@@ -171,6 +183,10 @@ class ExtendedModel:
         """The triples that made a new entity's vector as a question over a relation sees it, heaviest first."""
         state = self._state
         return reasons.explanation(state, entity_id(state, entity), relation_id(state, relation))
+
+    def company(self, question: Question, answers: Sequence[str]) -> list[list[Company]]:
+        """For each answer to a question what entities with the same links say for it, strongest first."""
+        return company(self._state, question, answers)
 
     # Questions and claims.
 

@@ -1,4 +1,4 @@
-"""Functions that are compiled where Numba is there, and run as they are where it is not: slowly, with the same result."""
+"""Functions that are compiled where Numba is there, and run as they are where it is not: slowly, to the same result."""
 
 from __future__ import annotations
 

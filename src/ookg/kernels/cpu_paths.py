@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ookg.kernels.cpu_company import is_in, rows_of_link
 from ookg.kernels.compiled_or_plain import compiled
+from ookg.kernels.cpu_company import is_in, rows_of_link
 from ookg.types import Array
 
 

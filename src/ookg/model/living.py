@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ookg.errors import InputError, unknown_name
 from ookg.evaluation.verdicts import Classification
 from ookg.extension.answers import Prediction, Reason
 from ookg.extension.extended import ExtendedModel
+from ookg.extension.lookup import names_to_suggest
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.names import Names, NameSource
 from ookg.graph.triples import TripleSource, as_triples
@@ -27,7 +29,7 @@ from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.trust import Trust
-from ookg.storage.checkpoint import load_checkpoint, read_description
+from ookg.storage.checkpoint import MODEL_FILE, load_checkpoint, read_description
 from ookg.storage.journal import Batch, Kind, Triple, Written
 from ookg.storage.journals import open_journal
 from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
@@ -120,10 +122,28 @@ class Status:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """A version as it was loaded; stamp: what its description's file looked like then."""
+
+    stamp: tuple[int, int] | None
+    description: dict[str, Any]
+    model: Model
+
+
+@dataclass(frozen=True)
+class _Extension:
+    """The extended model, and the last batch that it has."""
+
+    model: ExtendedModel
+    position: int
+
+
 class LivingModel:
     """A model directory, opened: what is added to it stays with it. Made by `ookg.open`.
 
-    Any number of processes may open the same directory and add to it; `refresh` follows what the others wrote.
+    Any number of processes may open the same directory and add to it; `refresh` follows what the others wrote. Any
+    number of threads may ask, and add, at the same time: whoever asks waits for nobody.
     journal: the URL of the PostgreSQL database where the journal lies, or is to lie, instead of in the directory
     """
 
@@ -139,60 +159,94 @@ class LivingModel:
     ) -> None:
         self.directory, self._device = Path(directory), device
         self._weights, self._limit, self._refine = weights, limit, refine
-        self._names: Names | None = None
-        self._names_stamp: Stamp | None = None
+        self._named: tuple[Stamp | None, Names] | None = None
         self._writing = threading.RLock()
-        self._open()
+        self._loading = threading.Lock()  # taken before the other
+        self._put(self._load())
         self.journal = open_journal(directory, journal)
 
-    def _open(self) -> None:
-        self._description = read_description(self.directory)  # one that is replaced now is seen by `refresh`
-        self.model = Model(load_checkpoint(self.directory, self._device))
-        self._extended: ExtendedModel | None = None
-        self._position = self.model.checkpoint.journal
+    def _load(self) -> _Loaded:
+        stamp = _stamp(self.directory)  # a description that is replaced now is seen by `refresh`
+        description = read_description(self.directory)
+        return _Loaded(stamp, description, Model(load_checkpoint(self.directory, self._device)))
+
+    def _put(self, loaded: _Loaded, extension: _Extension | None = None) -> None:
+        self._loaded, self.model, self._extension = loaded, loaded.model, extension
 
     # What is there.
 
     @property
     def extended(self) -> ExtendedModel:
         """The version and what the journal has after it, as one; made when it is first asked for."""
+        extension = self._extension
+        if extension is not None:  # whoever asks does not wait for whoever writes
+            return extension.model
         with self._writing:
-            if self._extended is None:
-                current = self._current()
-                extended = self.model.extend((), weights=self._weights, limit=self._limit, refine=self._refine)
-                if len(current.removed):
-                    extended.remove(_labelled(self.model, current))
-                extended.add(current.difference.added)
-                self._extended, self._position = extended, current.position
-            return self._extended
+            if self._extension is None:
+                self._extension = self._extend(self.model)
+            return self._extension.model
+
+    @property
+    def position(self) -> int:
+        """The last batch of the journal that answers have."""
+        return self.model.checkpoint.journal if self._extension is None else self._extension.position
+
+    def _extend(self, model: Model) -> _Extension:
+        current = Current.of(model.checkpoint, self.journal)
+        extended = model.extend((), weights=self._weights, limit=self._limit, refine=self._refine)
+        if len(current.removed):
+            extended.remove(_labelled(model, current))
+        extended.add(current.difference.added)
+        return _Extension(extended, current.position)
 
     def _current(self) -> Current:
         return Current.of(self.model.checkpoint, self.journal)
 
     def refresh(self) -> bool:
-        """Follow what was written since, by this process or another: batches, or a version. Whether there was any."""
-        with self._writing:
-            if read_description(self.directory) != self._description:
-                self._open()
-                return True
-            return self._follow(self.journal.last)
+        """Follow what was written since, by this process or another: batches, or a version. Whether there was any.
 
-    def _follow(self, last: int) -> bool:
-        """Apply the batches up to one to the extended model, in order. Whether there were any."""
-        if self._extended is None or last <= self._position:
+        Other threads ask and write meanwhile: a new version is loaded beside the old one, and then takes its place.
+        """
+        if _stamp(self.directory) == self._loaded.stamp:
+            return self.follow()
+        with self._loading:
+            loaded, before = self._loaded, self._loaded
+            if _stamp(self.directory) != before.stamp:
+                loaded = self._load()
+            if loaded.description == before.description:
+                self._loaded = replace(before, stamp=loaded.stamp)
+                return self.follow()
+            extension = None if self._extension is None else self._extend(loaded.model)
+            with self._writing:
+                self._put(loaded, extension)
+                self._follow()
+        return True
+
+    def follow(self) -> bool:
+        """Follow the batches that were written since, and no new version. Whether there were any."""
+        extension = self._extension
+        if extension is None or self.journal.last <= extension.position:  # without waiting for a writer
             return False
-        batches = [batch for batch in self.journal.batches(self._position) if batch.number <= last]
-        if len(batches) > MANY_BATCHES:  # read together when something is asked
-            self._extended = None
+        with self._writing:
+            return self._follow()
+
+    def _follow(self) -> bool:
+        """Apply later batches to the extended model, in order. Whether there were any."""
+        extension = self._extension
+        if extension is None:
+            return False
+        batches = self.journal.batches(extension.position)
+        if len(batches) > MANY_BATCHES:
+            self._extension = self._extend(self.model)
             return True
         for batch in batches:
             triples = self.journal.triples_of(batch.number)
             if triples and batch.kind == "add":
-                self._extended.add(triples)
+                extension.model.add(triples)
             elif triples:
-                self._extended.remove(triples)
-            self._position = batch.number
-        return True
+                extension.model.remove(triples)
+            self._extension = _Extension(extension.model, batch.number)
+        return bool(batches)
 
     def __repr__(self) -> str:
         return f"<ookg.LivingModel {self.directory}, version {self.model.checkpoint.number} of {self.model!r}>"
@@ -209,23 +263,25 @@ class LivingModel:
             raise InputError(f"{rows.source}: it holds triples labelled false; what is added must be true")
         if not len(rows):
             raise InputError(f"{rows.source}: no triples; give at least one")
+        self.refresh()
         with self._writing:
-            self.refresh()
+            self._follow()
             written = self._append("add", list(rows), key, author)
             batch = written.batch
             changed = self.journal.triples_of(batch.number)
             entities = {label for head, _, tail in changed for label in (head, tail)}
             relations = {relation for _, relation, _ in changed}
-            if self._extended is not None and self._position == batch.number - 1:
+            extension = self._extension
+            if extension is not None and extension.position == batch.number - 1:
                 # It stands where the batch came in: nothing of the journal needs to be read again.
-                entities = {label for label in entities if not self._extended.has_entity(label)}
-                relations = {label for label in relations if not self._extended.has_relation(label)}
+                entities = {label for label in entities if not extension.model.has_entity(label)}
+                relations = {label for label in relations if not extension.model.has_relation(label)}
             else:
                 before = self.journal.difference(self.model.checkpoint.journal, batch.number - 1).added
                 entities -= {label for head, _, tail in before for label in (head, tail)}
                 relations -= {relation for _, relation, _ in before}
             new = _unknown(self.model.entities, entities), _unknown(self.model.relations, relations)
-            self.refresh()
+            self._follow()
             return Added(batch.changed, batch.asked - batch.changed, *new, batch.number)
 
     def remove(
@@ -243,8 +299,8 @@ class LivingModel:
         """
         if (triples is None) == (entity is None):
             raise InputError("give either triples or an entity to remove")
+        self.refresh()
         with self._writing:
-            self.refresh()
             repeated = None if entity is None or key is None else self.journal.removal_of(entity, key)
             if repeated is not None:  # its triples are gone, so it cannot be put together again
                 return _removed(repeated)
@@ -260,7 +316,7 @@ class LivingModel:
                 some = " ".join(rows[0])
                 raise InputError(f"none of the triples is there, such as {some!r}; nothing is removed")
             batch = self._append("remove", rows, key, author, entity).batch
-            self.refresh()
+            self._follow()
             return _removed(batch)
 
     def _append(
@@ -301,10 +357,8 @@ class LivingModel:
         if not added and not known:
             if number is not None:
                 raise InputError(f"entity {entity!r} has no triples (any more); nothing is removed")
-            names = [
-                *self.model.entities.labels.to_pylist(),
-                *{end for row in difference.added for end in (row[0], row[2])},
-            ]
+            added_ends = {end for row in difference.added for end in (row[0], row[2])}
+            names = names_to_suggest(entity, self.model.entities, sorted(added_ends))
             raise unknown_name("entity", entity, names, "it is in no triple of training and in none that was added")
         return [*known, *added]
 
@@ -347,20 +401,18 @@ class LivingModel:
 
     def status(self) -> Status:
         """How much is new, and what an update would mean."""
-        with self._writing:
-            self.refresh()
-            return status_of(self._current())
+        self.refresh()
+        return status_of(self._current())
 
     # What ids are called.
 
     @property
     def names(self) -> Names:
         """The names that are stored now, by whomever."""
-        stamp = names_stamp(self.directory)
-        with self._writing:
-            if stamp != self._names_stamp or self._names is None:
-                self._names, self._names_stamp = stored_names(self.directory), stamp
-            return self._names
+        stamp, named = names_stamp(self.directory), self._named
+        if named is None or named[0] != stamp:  # two threads may both read them, and read the same
+            named = self._named = (stamp, stored_names(self.directory))
+        return named[1]
 
     def add_names(self, source: NameSource, *, replace: bool = False) -> Names:
         """Name ids, for good, known ones or such as may come; return all names that there are then.
@@ -443,10 +495,20 @@ def status_of(current: Current) -> Status:
     )
 
 
+def _stamp(directory: Path) -> tuple[int, int] | None:
+    """What changes whenever the model's description is replaced; far cheaper than to read it."""
+    try:
+        status = (directory / MODEL_FILE).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 def _removed(batch: Batch) -> Removed:
     return Removed(batch.changed, batch.asked - batch.changed, batch.number)
 
 
+@cache
 def _user() -> str:
     """Who is at work here, as far as the system says."""
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,11 +26,14 @@ from ookg.storage.journals import open_journal
 from ookg.storage.versions import KEPT, write_version
 from ookg.system.display import counted
 from ookg.system.machine import processor
-from ookg.system.progress import Progress
+from ookg.system.progress import Progress, Reporter
 from ookg.training.continuing import Continued, Growth, Moved, UpdateSettings, continue_training
 from ookg.training.loop import choose_device
 from ookg.training.settings import TrainingSettings
 from ookg.version import __version__
+
+# Makes what progress is reported to, from what is done and how many steps that takes; `Progress` is one.
+ProgressMaker = Callable[[str, int], AbstractContextManager[Reporter]]
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,14 @@ def update_model(
     keep: int = KEPT,
     validate: float | None = None,
     device: str = "auto",
-    progress: bool = False,
+    progress: bool | ProgressMaker = False,
     journal: Journal | str | None = None,
 ) -> Updated:
     """Learn what the journal holds, and make the result the next version; what comes meanwhile stays for the next one.
 
     keep: how many earlier versions stay. Ctrl-C keeps the state of the training: the same call goes on from there.
     validate: first update without this share of the added triples, and measure what that gains on them
+    progress: show a bar, or report to what this makes
     journal: the directory's, or its address, where it is not in the directory
     """
     directory, settings = Path(directory), settings or UpdateSettings()
@@ -97,8 +102,7 @@ def update_model(
         plan = growth_of(current)
         gained = None
         if validate is not None:
-            bar = Progress("validating", settings.steps_for(plan, trained)) if progress else nullcontext()
-            with bar as report:
+            with _bar(progress, "validating", settings.steps_for(plan, trained)) as report:
                 gained = measured_gain(checkpoint.embedding, plan, trained, settings, validate, report)
         step = _Step(current, plan, settings, until, progress)
         companions = {name: _updated_companion(step, name, place) for name, place in places.items()}
@@ -128,14 +132,13 @@ class _Step:
     plan: Growth
     settings: UpdateSettings
     until: int
-    progress: bool
+    progress: bool | ProgressMaker
 
     def learn(self, before: Checkpoint, place: Path) -> _Learned:
         """Train a model on. place: its directory, which keeps the state of the training on the way"""
         plan, settings, trained = self.plan, self.settings, training_settings(before)
         state = place / f"update-to-{self.until}.safetensors"
-        bar = Progress("updating", settings.steps_for(plan, trained)) if self.progress else nullcontext()
-        with bar as report:
+        with _bar(self.progress, "updating", settings.steps_for(plan, trained)) as report:
             continued = continue_training(before.embedding, plan, trained, settings, report, state)
         choice, notes = _kept_choice(Model(before).choice)
         updated = Updated(
@@ -175,6 +178,12 @@ def _updated_companion(step: _Step, name: str, place: Path) -> Checkpoint:
 def _note_on_companion(name: str, companion: Checkpoint) -> str:
     done = companion.provenance["update"]
     return f"the companion {name} has learned it too, in {counted(done['steps'], 'step')} and {done['seconds']:.1f} s"
+
+
+def _bar(progress: bool | ProgressMaker, label: str, steps: int) -> AbstractContextManager[Reporter | None]:
+    if isinstance(progress, bool):
+        return Progress(label, steps) if progress else nullcontext()
+    return progress(label, steps)
 
 
 def training_settings(checkpoint: Checkpoint) -> TrainingSettings:

@@ -3,8 +3,9 @@
 For each of some numbers of triples, that many are given of every hidden entity, and some of its others are asked. The
 weights of the vector and of each kind of evidence are those under which the right answers are likeliest, fitted once
 with vectors of the closed form and once with fitted ones. What counts is how weights that were fitted to one half of
-the entities rank the answers about the other half, both ways together: fitted vectors are taken from that number of
-triples on from which they are better, and evidence where it is better than the vector of the closed form alone.
+the entities rank the answers about the other half, both ways together: evidence is left out that costs more than it is
+worth (what makes answers likely need not rank them well), fitted vectors are taken from that number of triples on from
+which they are better, and evidence at all where it is better than the vector of the closed form alone.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
 ASKED_EACH = 4  # questions about an entity, at most
 MOST_QUESTIONS = 1000
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
-FEATURE_NUMBERS = 1 << 26  # how many numbers the features of one number of triples may hold
+LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse than the closed form on every graph tried
+FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
 NAMES = (VECTOR, *SOURCES, NEW)
+LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("habits",), ("paths",), ("habits", "paths"))  # what is tried without
 LEAST_GAIN = 0.001  # of MRR
 RIVALS = 20  # the purpose of the random stream that samples questions and rivals
 
@@ -78,7 +81,7 @@ def choose_ways(
         if len(some[0].queries) < FEWEST_QUESTIONS or len(np.unique(some[0].queries.entity)) < 2:
             continue
         tried.append({})
-        for is_fitted in (False, True) if can_fit else (False,):
+        for is_fitted in (False, True) if can_fit and number >= LEAST_TO_FIT else (False,):
             one = _try(some, number, settings if is_fitted else [], seed)
             tried[-1][is_fitted] = one
             if note is not None:
@@ -118,14 +121,12 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     queries = queries.select(np.flatnonzero(scorers[0].answerable(queries) & scorers[0].is_answer(queries.answer)))
     asked = _Asked.of(simulation, queries, scorers, seed)
     halves = np.random.default_rng([RIVALS, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
-    crossed = np.zeros(len(queries))
-    for fit_on in (halves, ~halves):
-        if fit_on.any() and (~fit_on).any():
-            crossed[~fit_on] = asked.reciprocal(asked.fitted(fit_on))[~fit_on]
-    everyone = np.ones(len(queries), dtype=np.bool_)
+    crosses = {without: asked.crossed(halves, without) for without in LEFT_OUT}
+    without = max(LEFT_OUT, key=lambda names: (float(crosses[names].mean()), len(names)))
+    crossed, everyone = crosses[without], np.ones(len(queries), dtype=np.bool_)
     alone = _Asked.of(simulation, queries, plain_scorers, seed, (VECTOR,)) if refine else asked
     plain = alone.reciprocal(np.eye(1, len(alone.names)).ravel())
-    weights, mrr = asked.fitted(everyone), crossed
+    weights, mrr = asked.fitted(everyone, without), crossed
     if not _is_better(crossed, plain):
         weights, mrr = np.eye(1, len(NAMES)).ravel(), asked.reciprocal(np.eye(1, len(NAMES)).ravel())
     named = {name: round(float(weight), 4) for name, weight in zip(NAMES, weights, strict=True)}
@@ -181,15 +182,25 @@ class _Asked:
         features.masked_fill_(left_out[None], 0.0)
         return cls(names, features, left_out)
 
-    def fitted(self, rows: BoolArray) -> FloatArray:
+    def crossed(self, halves: BoolArray, without: tuple[str, ...]) -> FloatArray:
+        """(questions,) 1/rank, each by weights that were fitted to the other half."""
+        crossed = np.zeros(len(halves))
+        for fit_on in (halves, ~halves):
+            if fit_on.any() and (~fit_on).any():
+                crossed[~fit_on] = self.reciprocal(self.fitted(fit_on, without))[~fit_on]
+        return crossed
+
+    def fitted(self, rows: BoolArray, without: tuple[str, ...] = ()) -> FloatArray:
         """(names,) the weights under which the right answers to some questions are likeliest; but for "new" 0 or more.
 
         A feature that would count against what it speaks for is left out, and the others are fitted again.
+
+        without: features that get none
         """
         chosen = torch.from_numpy(np.flatnonzero(rows)).to(self.features.device)
         features, left_out = self.features[:, chosen], self.left_out[chosen]
         answers = torch.zeros(len(chosen), dtype=torch.int64, device=features.device)
-        kept = list(range(len(self.names)))
+        kept = [place for place, name in enumerate(self.names) if name not in without]
         while True:
             fitted = fit_ranking([features[place] for place in kept], answers, left_out)
             against = [

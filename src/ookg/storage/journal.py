@@ -20,11 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
-from ookg.errors import InputError
+from ookg.errors import InputError, KeyTaken
 
 JOURNAL_FILE = "journal.sqlite"  # in the directory, where the journal lies there
 MARK_FILE = "journal.json"  # in the directory, where it lies in PostgreSQL
 WAIT_SECONDS = 60.0  # for another process that is writing
+NO_BATCH = 1 << 62  # larger than the number of any
 
 Kind = Literal["add", "remove"]
 Triple = tuple[str, str, str]
@@ -88,6 +89,12 @@ class Tables(Protocol):
     def batches(self, after: int) -> list[Batch]:
         """The batches with larger numbers than that, in order."""
 
+    def latest(self, most: int, before: int) -> list[Batch]:
+        """The last batches with smaller numbers than that, the very last one first."""
+
+    def bringing(self, entity: str, after: int) -> int | None:
+        """The number of the first batch after that one that added a triple of an entity."""
+
     def batch_with_key(self, key: str) -> Batch | None:
         """The batch with this key."""
 
@@ -139,6 +146,10 @@ class Journal(ABC):
 
         When it returns, what was written is on the disk.
         """
+
+    def hold(self) -> None:
+        """Keep open between calls what can be: for a process that asks many times a second."""
+        return
 
     def close(self) -> None:
         """Let go of what is held between calls, if anything is; the next call takes it up again."""
@@ -204,12 +215,22 @@ class Journal(ABC):
         batch = tables.batch_with_key(key)
         if batch is not None and tables.request_of(batch.number) != request:
             problem = f"{self.place}: key {key!r} is that of another batch (number {batch.number})"
-            raise InputError(f"{problem}; choose a new key for what is new")
+            raise KeyTaken(f"{problem}; choose a new key for what is new")
         return batch
 
     def batches(self, after: int = 0) -> list[Batch]:
         """The batches with larger numbers than that, in order."""
         return self.reading(lambda tables: tables.batches(after)) if self.exists else []
+
+    def latest(self, most: int, before: int | None = None) -> list[Batch]:
+        """The last batches with smaller numbers than that, the very last one first."""
+        before = NO_BATCH if before is None else before
+        return self.reading(lambda tables: tables.latest(most, before)) if self.exists else []
+
+    def bringing(self, entity: str, after: int = 0) -> Batch | None:
+        """The first batch, of those with larger numbers than that, that added a triple of an entity."""
+        number = self.reading(lambda tables: tables.bringing(entity, after)) if self.exists else None
+        return None if number is None else self.latest(1, number + 1)[0]
 
     def triples_of(self, number: int) -> list[Triple]:
         """The triples that a batch changed, in order."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ookg.errors import InputError, ModelFileError, OokgError
+from ookg.errors import InputError, ModelFileError, NoRoom, NowBusy, OokgError
 from ookg.storage.journal import (
     JOURNAL_FILE,
     MARK_FILE,
@@ -344,14 +344,16 @@ class PostgresJournal(Journal):
 
     def _unreachable(self, error: Exception) -> InputError:
         remedy = "start the server, or check the address, the user and the password"
-        return InputError(f"{self.place}: not reachable ({self._said(error)}); {remedy}")
+        return NowBusy(f"{self.place}: not reachable ({self._said(error)}); {remedy}")
 
     def _refusal(self, error: Exception) -> InputError:
         errors, said = self._psycopg.errors, self._said(error)
         if isinstance(error, errors.LockNotAvailable):
-            return InputError(f"{self.place}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
+            return NowBusy(f"{self.place}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
         if isinstance(error, errors.InsufficientPrivilege):
             return InputError(f"{self.place}: not allowed ({said}); let this user make and write its tables")
+        if isinstance(error, errors.DiskFull):
+            return NoRoom(f"{self.place}: no room left ({said}); nothing was added, make room and try again")
         if isinstance(error, self._psycopg.DataError):
             return InputError(f"{self.place}: cannot hold this text ({said}); rename it, or use a UTF-8 database")
         return InputError(f"{self.place}: refused by the server ({said}); nothing was written, mend it and try again")
@@ -400,6 +402,22 @@ class PostgresTables:
     def batches(self, after: int) -> list[Batch]:
         """The batches with larger numbers than that, in order."""
         return [Batch(*row) for row in self._rows(f"{_BATCHES} AND number > %s ORDER BY number", after)]
+
+    def latest(self, most: int, before: int) -> list[Batch]:
+        """The last batches with smaller numbers than that, the very last one first."""
+        rows = self._rows(f"{_BATCHES} AND number < %s ORDER BY number DESC LIMIT %s", before, most)
+        return [Batch(*row) for row in rows]
+
+    def bringing(self, entity: str, after: int) -> int | None:
+        """The number of the first batch after that one that added a triple of an entity."""
+        ((number,),) = self._rows(
+            "SELECT min(batch) FROM ookg_changes JOIN ookg_batches USING (journal) "
+            "WHERE journal = %s AND batch = number AND (head = %s OR tail = %s) AND batch > %s AND kind = 'add'",
+            entity,
+            entity,
+            after,
+        )
+        return None if number is None else int(number)
 
     def batch_with_key(self, key: str) -> Batch | None:
         """The batch with this key."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ookg.errors import InputError, ModelFileError
+from ookg.errors import InputError, ModelFileError, NoRoom, NowBusy
 from ookg.storage.journal import (
     JOURNAL_FILE,
     MARK_FILE,
@@ -43,12 +46,51 @@ CREATE INDEX changes_by_batch ON changes (batch);
 """
 
 
+class _Held:
+    """A connection that stays open between calls, for one of them at a time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._process = 0
+
+    def connection(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+        """The one that is open, if it is of this process and of the file that is there now; else a new one."""
+        status = path.stat() if path.exists() else None
+        file = None if status is None else (status.st_dev, status.st_ino)
+        if self._connection is None or file != self._file or self._process != os.getpid():
+            self.close()
+            self._connection, self._process = connect(), os.getpid()
+            status = path.stat()
+            self._file = (status.st_dev, status.st_ino)
+        return self._connection
+
+    def close(self) -> None:
+        """Let go of it; one that a forked process has inherited is left as it is."""
+        if self._connection is not None and self._process == os.getpid():
+            self._connection.close()
+        self._connection = None
+
+
 class SqliteJournal(Journal):
-    """The journal that lies in a model directory. Each call opens the file and closes it; nothing stays open."""
+    """The journal that lies in a model directory. Each call opens the file and closes it, unless it is held."""
 
     def __init__(self, directory: str | Path) -> None:
         self.path = Path(directory) / JOURNAL_FILE
         self.place = str(self.path)
+        self._held: dict[bool, _Held] | None = None  # whoever reads does not wait for whoever writes
+
+    def hold(self) -> None:
+        """Keep the file open between calls until `close`: for a process that asks many times a second."""
+        if self._held is None:
+            self._held = {False: _Held(), True: _Held()}
+            weakref.finalize(self, _close_all, list(self._held.values()))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        held, self._held = self._held, None
+        _close_all(list((held or {}).values()))
 
     @property
     def exists(self) -> bool:
@@ -81,20 +123,40 @@ class SqliteJournal(Journal):
 
     @contextmanager
     def _open(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        connection: sqlite3.Connection | None = None
+        if self._held is None:
+            with self._refusing(), closing(self._connect(create=create)) as connection:
+                yield connection
+            return
+        held = self._held[create]
+        with held.lock, self._refusing():
+            try:
+                yield held.connection(self.path, lambda: self._connect(create=create))
+            except sqlite3.Error:
+                held.close()
+                raise
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
         try:
-            mode = "rwc" if create else "rw"
-            address = f"{self.path.resolve().as_uri()}?mode={mode}"
-            connection = sqlite3.connect(address, timeout=WAIT_SECONDS, isolation_level=None, uri=True)
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA synchronous = FULL")
-            self._prepare(connection, create=create)
-            yield connection
+            yield
         except sqlite3.Error as error:
             raise self._refusal(error) from error
-        finally:
-            if connection is not None:
+
+    def _connect(self, *, create: bool) -> sqlite3.Connection:
+        mode = "rwc" if create else "rw"
+        address = f"{self.path.resolve().as_uri()}?mode={mode}"
+        with self._refusing():
+            connection = sqlite3.connect(
+                address, timeout=WAIT_SECONDS, isolation_level=None, uri=True, check_same_thread=self._held is None
+            )
+            try:
+                connection.execute("PRAGMA foreign_keys = ON")
+                connection.execute("PRAGMA synchronous = FULL")
+                self._prepare(connection, create=create)
+            except BaseException:
                 connection.close()
+                raise
+        return connection
 
     def _prepare(self, connection: sqlite3.Connection, *, create: bool) -> None:
         """Make the tables, if they are to be made, and refuse a file that is no journal."""
@@ -128,11 +190,11 @@ class SqliteJournal(Journal):
     def _refusal(self, error: sqlite3.Error) -> ModelFileError | InputError:
         code = getattr(error, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return InputError(f"{self.path}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
+            return NowBusy(f"{self.path}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
         if code is not None and code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return InputError(f"{self.path}: cannot be written ({error}); look at the permissions of the directory")
         if code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            return InputError(f"{self.path}: cannot be written ({error}); nothing was added, make room and try again")
+            return NoRoom(f"{self.path}: cannot be written ({error}); nothing was added, make room and try again")
         return ModelFileError(f"{self.path}: damaged journal ({error}); restore it from a copy")
 
 
@@ -157,6 +219,21 @@ class SqliteTables:
         """The batches with larger numbers than that, in order."""
         rows = self._connection.execute(_BATCHES.format("WHERE batches.number > ?"), (after,))
         return [Batch(*row) for row in rows]
+
+    def latest(self, most: int, before: int) -> list[Batch]:
+        """The last batches with smaller numbers than that, the very last one first."""
+        some = "WHERE batches.number IN (SELECT number FROM batches WHERE number < ? ORDER BY number DESC LIMIT ?)"
+        rows = self._connection.execute(_BATCHES.format(some), (before, most)).fetchall()
+        return [Batch(*row) for row in reversed(rows)]
+
+    def bringing(self, entity: str, after: int) -> int | None:
+        """The number of the first batch after that one that added a triple of an entity."""
+        (number,) = self._connection.execute(
+            "SELECT min(batch) FROM changes JOIN batches ON batch = batches.number "
+            "WHERE (head = ?1 OR tail = ?1) AND batch > ?2 AND kind = 'add'",
+            (entity, after),
+        ).fetchone()
+        return None if number is None else int(number)
 
     def batch_with_key(self, key: str) -> Batch | None:
         """The batch with this key."""
@@ -215,13 +292,20 @@ class SqliteTables:
         self._connection.execute("UPDATE batches SET key = NULL")
 
 
+def _close_all(connections: Sequence[_Held]) -> None:
+    for held in connections:
+        with held.lock:
+            held.close()
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All or nothing; no other process writes meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk may have ended it
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")

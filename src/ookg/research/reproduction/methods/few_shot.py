@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TRAINING: Mapping[str, Any] = {}
 SECONDS = {"gpu": 30.0, "cpu": 3_000.0}  # of a training, about
 # For tuning: how many known entities are hidden, and for which numbers of triples newcomers are simulated.
-MOST_HIDDEN, KNOTS = 1000, (1, 3, 10)
+MOST_HIDDEN, KNOTS = 1000, (1, 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,12 @@ class FewShotMethod(Method):
     def training(self, dataset: str, seed: int) -> FewShotSettings:
         """The default settings of each model."""
         del dataset
-        return FewShotSettings(tuple(_base(model, seed).to_dict() for model in self.models), self.options)
+        from ookg.simulation.defaults import DEFAULT_WAYS
+
+        options = self.options
+        if options.get("ways") == "default":
+            options = {**options, "ways": [way.to_dict() for way in DEFAULT_WAYS]}
+        return FewShotSettings(tuple(_base(model, seed).to_dict() for model in self.models), options)
 
     def variants(self, dataset: str) -> tuple[Variant, ...]:
         """One: known and new answers are measured together."""

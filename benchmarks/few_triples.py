@@ -1,0 +1,100 @@
+"""How newcomers with 1, 2, 3, 5, 10 and 30 triples are answered: as `predict` does by default, and by the closed form.
+
+python benchmarks/few_triples.py [SET ...]
+
+For each set known entities are hidden, the default model is trained without them, and so many triples of each are
+given; others are asked, ranked among all entities, known and hidden. A set is the name of a data set, whose training
+triples are taken, or of an .npz file with an array `train`, (triples, 3). `--models FOLDER` keeps what is trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ookg.models.embedding import Embedding
+from ookg.newcomers.reducer import Correlation, Uniform, Weights
+from ookg.newcomers.refinement import default_refinement
+from ookg.scoring.link_prediction import link_prediction
+from ookg.scoring.scorer import Scorer, TranslationScorer
+from ookg.simulation.contenders import Contenders
+from ookg.simulation.defaults import DEFAULT_WAYS
+from ookg.simulation.hiding import Hidden, HidingSettings, hide
+from ookg.simulation.simulated import Simulation
+from ookg.training.loop import TrainingRun, choose_device
+from ookg.training.settings import TrainingSettings
+from ookg.training.trainer import Trainer
+from ookg.types import IntArray
+
+NUMBERS = (1, 2, 3, 5, 10, 30)
+MOST_HIDDEN, MOST_QUESTIONS, FEWEST_QUESTIONS = 700, 400, 60
+
+
+def triples_of(name: str) -> IntArray:
+    """The training triples of a data set, as ids."""
+    if name.endswith(".npz"):
+        triples: IntArray = np.load(name)["train"].astype(np.int64)
+        return triples
+    from ookg.datasets.folder import load_dataset
+
+    return load_dataset(name).train.ids
+
+
+def vectors_of(hidden: Hidden, settings: TrainingSettings, kept: Path | None) -> Embedding:
+    """The default model of what is left, trained or read from where it was kept."""
+    if kept is not None and kept.exists():
+        stored = np.load(kept)
+        vectors = {name: torch.from_numpy(stored[name]).float() for name in ("entities", "relations")}
+        return Embedding(settings.geometry, **vectors)
+    ids = torch.from_numpy(hidden.known).to(choose_device("auto"))
+    tables = TrainingRun(Trainer(ids, hidden.num_known, hidden.num_relations, settings)).run()
+    if kept is not None:
+        entities, relations = tables.entity_vectors.cpu().numpy(), tables.relation_vectors.cpu().numpy()
+        np.savez(kept, entities=entities, relations=relations)
+    return Embedding(settings.geometry, tables.entity_vectors.cpu(), tables.relation_vectors.cpu())
+
+
+def mrr(scorer: Scorer, simulation: Simulation) -> float:
+    """Over the questions, among all entities, known and hidden."""
+    hidden = simulation.hidden
+    counts = link_prediction(scorer, simulation.queries, hidden.true, len(hidden.entities), "all")
+    return float((1 / counts.ranks()).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="+", metavar="SET")
+    parser.add_argument("--model", default="transe")
+    parser.add_argument("--models", type=Path, metavar="FOLDER")
+    options = parser.parse_args()
+    print("| set | triples | questions | closed form, uniform | correlation | default | gain |")
+    print("| --- |" + " ---: |" * 6)
+    for name in options.sets:
+        triples = triples_of(name)
+        entities, relations = 1 + int(triples[:, [0, 2]].max()), 1 + int(triples[:, 1].max())
+        hidden = hide(triples, entities, relations, HidingSettings(sample=min(MOST_HIDDEN, entities // 10), seed=1))
+        settings = TrainingSettings(model=options.model)
+        kept = None if options.models is None else options.models / f"fit-{Path(name).stem}-{options.model}.npz"
+        embedding = vectors_of(hidden, settings, kept)
+        whole = Simulation.of(hidden, embedding, None, is_exact=True)
+        refine = default_refinement(embedding, settings.margin)
+        for number in NUMBERS:
+            simulation = whole.with_few(number, 0, 4)
+            some = np.random.default_rng(0).permutation(len(simulation.queries))[:MOST_QUESTIONS]
+            if len(some) < FEWEST_QUESTIONS:
+                continue
+            simulation = replace(simulation, queries=simulation.queries.select(np.sort(some)))
+            closed: list[Weights] = [Uniform(), Correlation()]
+            figures = [mrr(TranslationScorer(simulation.newcomers(one)), simulation) for one in closed]
+            figures.append(mrr(Contenders(simulation).by_ways(DEFAULT_WAYS, refine), simulation))
+            shown = " | ".join(f"{figure:.3f}" for figure in figures)
+            gain = figures[-1] - max(figures[:-1])
+            print(f"| {Path(name).stem} | {number} | {len(some)} | {shown} | {gain:+.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""What is refused, in one form: RFC 9457, with the line that the command line would print."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ookg.errors import KeyTaken, ModelFileError, NoRoom, NowBusy, OokgError, UnknownName, one_line
+
+LOG = logging.getLogger("ookg.service")
+MEDIA_TYPE = "application/problem+json"
+STATUS_OF: tuple[tuple[type[OokgError], int], ...] = (
+    (UnknownName, 404),
+    (KeyTaken, 409),
+    (NoRoom, 507),
+    (NowBusy, 503),
+    (ModelFileError, 503),
+    (OokgError, 422),
+)
+
+
+class Problem(Exception):
+    """A request that is refused; detail: one line that says what to do."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, one_line(detail), dict(headers or {})
+
+
+def problem_of(error: OokgError) -> Problem:
+    """What the library refuses, as a problem."""
+    status = next(code for kind, code in STATUS_OF if isinstance(error, kind))
+    return Problem(status, str(error), {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None)
+
+
+def problem_response(problem: Problem) -> Response:
+    """The response to a request that is refused."""
+    body = {
+        "type": "about:blank",
+        "title": _title(problem.status),
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    text = json.dumps(body, ensure_ascii=True)
+    return Response(text, problem.status, problem.headers, media_type=MEDIA_TYPE)
+
+
+def _title(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Refused"
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Let an app answer with problems, whatever goes wrong in it."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        return problem_response(error)
+
+    async def library(_: Request, error: Exception) -> Response:
+        assert isinstance(error, OokgError)
+        return problem_response(problem_of(error))
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(_invalid(error))
+
+    async def http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem_response(Problem(error.status_code, _http_detail(error), error.headers))
+
+    app.add_exception_handler(Problem, refused)
+    app.add_exception_handler(OokgError, library)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def unexpected(error: BaseException) -> Problem:
+    """What nobody has thought of: the log has the rest."""
+    if isinstance(error, MemoryError):
+        return Problem(503, "not enough memory for this request; ask for less at once")
+    LOG.error("unexpected error", exc_info=error)
+    return Problem(500, "the server met an error that it did not expect; its log says more")
+
+
+def _http_detail(error: HTTPException) -> str:
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return "nothing is served here; /docs lists what is"
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return "this address does not take this method; /docs lists which it takes"
+    return str(error.detail)
+
+
+def _invalid(error: RequestValidationError) -> Problem:
+    """The first thing that is wrong with a request."""
+    first: Mapping[str, Any] = error.errors()[0]
+    if first.get("type") == "json_invalid":
+        return Problem(400, "the body is not JSON; send a JSON object, with content-type application/json")
+    place = ".".join(str(part) for part in first.get("loc", ()) if part not in ("body", "query", "path"))
+    message = str(first.get("msg", "it is not valid")).removeprefix("Value error, ")
+    return Problem(422, f"{place}: {message}; /docs has the form" if place else f"{message}; /docs has the form")

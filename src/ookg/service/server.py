@@ -1,0 +1,103 @@
+"""Running the server: its socket, its processes, its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NoReturn
+
+import uvicorn
+from fastapi import FastAPI
+
+from ookg.errors import InputError
+from ookg.kernels.threads import get_num_threads, set_num_threads
+from ookg.service.app import create_app
+from ookg.service.connections import PatientProtocol
+from ookg.service.log import log_to_stderr
+from ookg.service.settings import ServiceSettings
+from ookg.service.workers import Workers, end_with_parent
+from ookg.system.progress import tell
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+STOP_SECONDS = 30  # for what is under way when the server is told to end
+KEEP_SECONDS = 15  # for the next request on a connection
+WAITING = 2048  # connections that the system holds until they are taken
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def serve(settings: ServiceSettings, host: str, port: int, *, log_requests: bool = True) -> None:
+    """Serve until told to end; returns when all that was taken in is answered."""
+    listening = listen(host, port)
+    with listening, tempfile.TemporaryDirectory(prefix="ookg-serve-") as runtime:
+        settings = replace(settings, runtime=Path(runtime))
+        address = f"[{host}]" if ":" in host else host
+        tell(f"http://{address}:{listening.getsockname()[1]}/ serves {settings.directory}")
+        log_to_stderr(requests=log_requests)
+        if settings.workers == 1:
+            run_worker(settings, listening, log_requests)
+        else:
+            Workers(run_worker, (settings, listening, log_requests), settings.workers).run()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that waits for connections."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        if os.name == "posix":  # there it takes the port over from a server that has just ended, and from no other
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(WAITING)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{host}:{port}: cannot be listened on ({reason}); choose another --host or --port") from error
+    return listening
+
+
+def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests: bool) -> None:
+    """One process of the server, until it is told to end."""
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(
+            name, signal.SIG_IGN
+        )  # what uvicorn makes of it is the end; it would raise it once more after that
+    log_to_stderr(requests=log_requests)
+    if settings.workers > 1:  # they share the cores
+        set_num_threads(max(1, get_num_threads() // settings.workers))
+        end_with_parent()
+    uvicorn_server(create_app(settings)).run(sockets=[listening])
+
+
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def uvicorn_server(app: FastAPI) -> uvicorn.Server:
+    """What takes in connections for an app."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=PatientProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+    )

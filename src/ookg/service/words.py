@@ -1,0 +1,115 @@
+"""Names and reasons as people read them, and answers as JSON has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ookg.extension.answers import Answer, Prediction, Reason
+from ookg.extension.around import StatedTriple
+from ookg.extension.company import Company
+from ookg.extension.questions import Question
+from ookg.graph.names import Names
+from ookg.simulation.trust import Trust
+
+
+def trust_values(trust: Trust | None) -> dict[str, Any] | None:
+    """How far to trust a vector, for JSON."""
+    return None if trust is None else trust.to_dict()
+
+
+@dataclass(frozen=True)
+class Words:
+    """Puts what the model says into words, with the names that ids have."""
+
+    names: Names
+
+    def shown(self, label: str) -> str:
+        """A label as a person reads it."""
+        return self.names.name(label) or label
+
+    def entry(self, kind: str, label: str, *, is_new: bool) -> dict[str, Any]:
+        """An entity or a relation."""
+        name, description = self.names.name(label), self.names.description(label)
+        return {kind: label, "name": name, "description": description, "is_new": is_new}
+
+    def triple(self, stated: StatedTriple) -> dict[str, Any]:
+        """A triple that holds."""
+        return self.named_triple(stated.head, stated.relation, stated.tail) | {"is_added": stated.is_given}
+
+    def named_triple(self, head: str, relation: str, tail: str) -> dict[str, Any]:
+        """A triple, with names."""
+        ends = {"head": head, "relation": relation, "tail": tail}
+        return ends | {f"{end}_name": self.names.name(label) for end, label in ends.items()}
+
+    def question(self, question: Question) -> dict[str, Any]:
+        """A question, with names."""
+        side, name = "head" if question.asks_tail else "tail", self.names.name
+        return {
+            side: question.asked,
+            f"{side}_name": name(question.asked),
+            "relation": question.relation,
+            "relation_name": name(question.relation),
+        }
+
+    def reason(self, asked: str, reason: Reason) -> dict[str, Any]:
+        """A triple that made a vector."""
+        stated = self._stated(asked, reason.relation, reason.entity, reason.direction)
+        return {
+            "text": f"{stated}, which makes {reason.weight:.0%} of its vector",
+            "entity": reason.entity,
+            "name": self.names.name(reason.entity),
+            "relation": reason.relation,
+            "relation_name": self.names.name(reason.relation),
+            "direction": reason.direction,
+            "weight": reason.weight,
+        }
+
+    def company(self, question: Question, answer: str, one: Company) -> str:
+        """How many entities with the same link have an answer."""
+        relation, entity, asked = map(self.shown, (one.relation, one.entity, question.relation))
+        which = f"with {relation} {entity}" if one.direction == "out" else f"that {entity} has as {relation}"
+        is_one, answer = one.agreeing == 1, self.shown(answer)
+        if question.asks_tail:
+            what = f"{'has' if is_one else 'have'} {asked} {answer}"
+        else:
+            what = f"{'is' if is_one else 'are'} {asked} of {answer}"
+        return f"{one.agreeing:,} of {one.others:,} {which} {what}"
+
+    def prediction(
+        self, question: Question, prediction: Prediction, companies: Sequence[Sequence[Company]] | None = None
+    ) -> dict[str, Any]:
+        """An answered question; companies: for each answer, where it is to be explained."""
+        spoken = companies if companies is not None else [()] * len(prediction.answers)
+        why = prediction.explanation if companies is not None else ()
+        return {
+            "question": self.question(question),
+            "answers": [
+                {
+                    "entity": answer.entity,
+                    "name": self.names.name(answer.entity),
+                    "score": answer.score,
+                    "rank": answer.rank,
+                    "is_known": answer.is_known,
+                    "is_new": answer.is_new,
+                    "reasons": self._reasons(question, answer, company),
+                }
+                for answer, company in zip(prediction.answers, spoken, strict=True)
+            ],
+            "explanation": [self.reason(question.asked, reason) for reason in why],
+            "trust": trust_values(prediction.trust),
+            "notes": prediction.notes,
+        }
+
+    def _reasons(self, question: Question, answer: Answer, companies: Sequence[Company]) -> list[str]:
+        """What speaks for an answer."""
+        texts, link = [self.company(question, answer.entity, one) for one in companies], answer.link
+        if link is None:
+            return texts
+        stated = self._stated(question.asked, link.relation, link.via or answer.entity, link.direction)
+        return [f"{stated} ({link.confidence:.0%})", *texts]
+
+    def _stated(self, asked: str, relation: str, other: str, direction: str) -> str:
+        ends = (asked, relation, other) if direction == "out" else (other, relation, asked)
+        return " ".join(map(self.shown, ends))
