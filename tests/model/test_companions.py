@@ -23,6 +23,7 @@ from ookg.newcomers.reducer import Precision, Uniform
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.queries import Queries
 from ookg.simulation import tuning
+from ookg.simulation.audit import AuditSettings
 from ookg.simulation.choosing import choose_ways
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -313,9 +314,13 @@ def test_tune_chooses_the_ways_of_all_together(pair: Model, monkeypatch: pytest.
     assert [type(one.embedding.geometry).__name__ for one in (mine, other)] == ["TransE", "RotatE"]
     assert np.array_equal(mine.hidden.entities, other.hidden.entities)
     assert np.array_equal(mine.given, other.given)
-    one = pair.with_companions(()).tune(settings)
-    assert tuned.report["closed form, chosen"] == one.report["closed form, chosen"]
-    assert tuned.report["chosen, chosen"] != one.report["chosen, chosen"]
+    assert tuned.choice.calibration["chosen"] is not None
+
+
+def test_an_audit_measures_what_all_answer_by_default(pair: Model) -> None:
+    settings = AuditSettings(HidingSettings(sample=6), refine=False)
+    together, alone = (model.audit(settings).overall.figures for model in (pair, pair.with_companions(())))
+    assert {name for name, figures in together.items() if figures != alone[name]} == {"chosen"}
 
 
 def test_the_command_line_trains_and_asks_a_pair(

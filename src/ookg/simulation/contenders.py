@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,9 @@ from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
 from ookg.simulation.choice import NewcomerMethod
 from ookg.simulation.defaults import DEFAULT_POWER, NewcomerDefaults, can_refine
-from ookg.simulation.simulated import Simulation
+from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.retraining import Retraining
+from ookg.simulation.simulated import Simulation, simulate
 from ookg.simulation.ways import Ways, WaysScorer
 from ookg.system.progress import Progress, Reporter
 from ookg.types import FloatArray, IntArray
@@ -47,6 +49,19 @@ class Companion:
 
     simulation: Simulation
     refine: RefineSettings | None
+
+    @classmethod
+    def all_of(
+        cls, checkpoint: Checkpoint, hiding: HidingSettings, retraining: Retraining | None, *, refine: bool = True
+    ) -> list[Companion]:
+        """Those of a model, with the same entities hidden: which ones hangs on the triples and the seed alone."""
+        alike = None if retraining is None else replace(retraining, reference=False)
+        companions = []
+        for one in checkpoint.companions.values():
+            companion = replace(one, graph=checkpoint.graph)
+            fitted = NewcomerSetup.of(companion, refine=refine).refine
+            companions.append(cls(simulate(companion, hiding, alike), fitted))
+        return companions
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -134,7 +134,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     settings = settings or TuningSettings()
     seed, begun = settings.hiding.seed, monotonic()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
-    companions = _companions(checkpoint, settings)
+    companions = Companion.all_of(checkpoint, settings.hiding, settings.retraining)
     first, _ = simulation.halves(seed)
     before, stored = NewcomerSetup.of(checkpoint), NewcomerDefaults.of(checkpoint)
     search = _Search(first, settings, begun)
@@ -163,16 +163,6 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     reported |= {f"{name}, chosen": one for name, one in ranks.items()}
     report = {name: RankSummary.of(one[~is_first]) for name, one in reported.items()}
     return Tuning(choice, search.trials, report, [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE])
-
-
-def _companions(checkpoint: Checkpoint, settings: TuningSettings) -> list[Companion]:
-    """The model's companions, with the same entities hidden: what is hidden hangs on the triples and the seed alone."""
-    companions = []
-    for one in checkpoint.companions.values():
-        companion = replace(one, graph=checkpoint.graph)
-        simulation = simulate(companion, settings.hiding, settings.retraining)
-        companions.append(Companion(simulation, NewcomerSetup.of(companion).refine))
-    return companions
 
 
 def _best(ranks: dict[NewcomerMethod, FloatArray]) -> NewcomerMethod:
