@@ -158,7 +158,7 @@ def test_a_fact_that_was_added_can_be_removed(films: Watched) -> None:
 def test_where_there_are_many_relations_its_own_are_offered(films: Watched) -> None:
     long = "/film/film/release_date_s./film/film_regional_release_date/film_release_region"
     add(films.address, [(f"festival {number}", f"shown_at_{number}", "Inception") for number in range(10)])
-    add(films.address, [("TENET", "genre", "action"), ("Estonia", long, "TENET")])
+    add(films.address, [("TENET", "genre", "action"), ("Dunkirk", long, "TENET"), ("Dunkirk", long, "Inception")])
     page = films.open("#/entity/TENET")
     offered = page.get_by_role("group", name="Ask for").get_by_role("button")
     expect(offered).to_have_count(2)

@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_prefix_option(parser)
     add_alone_option(parser)
     add_json_option(parser)
-    add_weight_options(parser, "correlation")
+    add_weight_options(parser, "by the newcomer's number of triples; correlation with --refine or --[no-]combine")
     add_refine_options(parser, combines=True)
     add_format_options(parser)
 

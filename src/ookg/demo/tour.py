@@ -96,7 +96,7 @@ def _card(model: Model, film: NewFilm) -> Panel:
     predictions = [model.predict(film.given, head=film.title, relation=name, top=SHOWN) for name in film.questions]
     for question, found in zip(film.questions, predictions, strict=True):
         lines.add_row(f"{question}?", _answers(found))
-    lines.add_row("why", Text(_why(predictions[0]), "dim"))
+    lines.add_row("why", Text(_why(film.questions[0], predictions[0]), "dim"))
     title = Text.assemble((film.title, "bold"), f": vector in {took * 1000:.1f} ms")
     return Panel(lines, title=title, title_align="left", box=box.ROUNDED)
 
@@ -108,8 +108,9 @@ def _answers(found: Prediction) -> Text:
     return line
 
 
-def _why(prediction: Prediction) -> str:
-    """What speaks for the first answer, and which triples the vector is made of."""
-    spoken = [reason.text() for answer in prediction.answers[:1] for reason in answer.reasons[:1]]
-    shares = [f"{reason.weight:.0%} {reason.relation} {reason.entity}" for reason in prediction.explanation]
-    return "; ".join([*spoken, f"the vector: {', '.join(shares)}"])
+def _why(question: str, found: Prediction) -> str:
+    """What speaks most for the first answer: what the graph says, or else the triples that made the vector."""
+    if found.answers[0].reasons:
+        return found.answers[0].reasons[0].text()
+    shares = [f"{reason.weight:.0%} {reason.relation} {reason.entity}" for reason in found.explanation]
+    return f"{question} follows from " + ", ".join(shares)

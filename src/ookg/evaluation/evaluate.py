@@ -166,12 +166,15 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     if isinstance(dataset, GrowingDataset):
         named = {"task": task, "weights": weights, "limit": limit, "refine": refine, "combine": combine}
         named |= {"new_relations": new_relations, "protocol": protocol not in (None, "paper"), "ties": ties != "mean"}
+        named |= {"chosen": chosen}
         for name, value in named.items():
             if value:
                 problem = f"data set {dataset.name} is a growing one, and {name} is for data sets with new entities"
                 raise InputError(f"{problem}; leave it out")
         return evaluate_growing(model, dataset, progress=progress)
     if (task or dataset.task) == "triplet-classification":
+        if chosen:
+            raise InputError("chosen is how answers are ranked; leave it out, or evaluate link prediction")
         return evaluate_triplet_classification(
             model, dataset, weights=weights, limit=limit, refine=refine, new_relations=new_relations
         )
@@ -395,7 +398,7 @@ def _scorer(
         return vectors[0]
     size = given.newcomers.embedding.num_relations
     if size == encoded.num_trained:
-        evidence = model.known_evidence.with_given(given.triples, encoded.num_known)
+        evidence = model.known_evidence.with_given(given.triples, size)
     else:  # new relations have vectors, and evidence with them
         evidence = GraphEvidence.count(model.checkpoint.triples, given.triples, size)
     if options.ways is not None:

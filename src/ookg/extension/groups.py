@@ -94,7 +94,11 @@ class Group:
 
     def way(self, entity: int, ways: Ways) -> Way:
         """How questions about one of its entities are answered."""
-        return ways.at(int(self.newcomers.counts[self.place(entity)]))
+        place, newcomers = self.place(entity), self.newcomers
+        way = ways.at(int(newcomers.counts[place]))
+        # Triples with other newcomers count among its triples, but no vector is fitted to them.
+        is_fitted = way.refine and int(newcomers.fitted_to.counts[place]) >= (ways.refine_from or 1)
+        return replace(way, refine=is_fitted)
 
     @property
     def present(self) -> IntArray:

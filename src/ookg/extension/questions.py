@@ -90,7 +90,9 @@ class Ranking:
     @property
     def needs_evidence(self) -> bool:
         """Whether the state must have evidence."""
-        return self.ways is not None or self.weights is not None
+        if self.ways is None:
+            return self.weights is not None
+        return any(way.evidence_weights is not None for way in self.ways)
 
     def way(self, state: State, entity: int) -> Way | None:
         """How the questions about a newcomer are answered, if that depends on its number of triples."""

@@ -60,6 +60,11 @@ class Newcomers:
         return self.support.counts if self.together is None else self.support.counts + self.together.peers.counts
 
     @property
+    def fitted_to(self) -> Support:
+        """What vectors are fitted to: the known neighbours over trained relations."""
+        return self.support if self.together is None else self.together.ties.support
+
+    @property
     def representable(self) -> BoolArray:
         """(newcomers,) whether each has a usable neighbour, known or itself represented."""
         return self.counts > 0
@@ -91,25 +96,23 @@ class Newcomers:
     def refined_by(self, settings: RefineSettings, report: Reporter | None = None, least: int = 1) -> Newcomers:
         """The same with vectors fitted to their triples, from the closed form on.
 
-        least: those with fewer known neighbours keep the vectors of the closed form
-
         It starts from these weights, or from uniform ones where these depend on the query. Newcomers are fitted to
         their known neighbours over trained relations. Then new relations are made anew from the fitted vectors and
-        fitted themselves, and newcomers without such neighbours are solved anew.
+        fitted themselves, and newcomers that are tied to others but not fitted themselves are solved anew.
+
+        least: those with fewer such neighbours are not fitted
         """
         start = replace(self, weights=Uniform()) if self.weights.needs_query else self
         vectors = start.vectors(np.arange(self.support.num_newcomers))
-        if least > 1:
-            enough = np.flatnonzero(self.support.counts[self.support.newcomer] >= least)
-            refined = refine(self.embedding, self.support.select(enough), vectors, settings, report)
-            return replace(self, refined=refined)
-        if self.together is None:
-            return replace(self, refined=refine(self.embedding, self.support, vectors, settings, report))
+        support = self.fitted_to
+        support = support.select(np.flatnonzero(support.counts[support.newcomer] >= least))
+        if self.together is None or (least > 1 and not len(support.newcomer)):
+            return replace(self, refined=refine(self.embedding, support, vectors, settings, report))
         ties = self.together.ties
         if ties.num_new_relations and settings.seconds is not None:
             settings = replace(settings, seconds=settings.seconds / 2)  # entities and relations take half of it each
-        refined = refine(ties.embedding, ties.support, vectors, settings, report)
-        is_fitted = ties.support.counts > 0
+        refined = refine(ties.embedding, support, vectors, settings, report)
+        is_fitted = support.counts > 0
 
         def fit(pairs: RelationPairs, closed_form: Tensor) -> Tensor:
             return fitted_relation_vectors(pairs, closed_form, settings)

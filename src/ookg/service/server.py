@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import NoReturn
 
+import torch
 import uvicorn
 from fastapi import FastAPI
 
@@ -75,6 +76,8 @@ def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests
             name, signal.SIG_IGN
         )  # what uvicorn makes of it is the end; it would raise it once more after that
     log_to_stderr(requests=log_requests)
+    # What PyTorch does for a question is small, and its threads wait for each other awake; the kernels have their own.
+    torch.set_num_threads(1)
     if settings.workers > 1:  # they share the cores
         set_num_threads(max(1, get_num_threads() // settings.workers))
         end_with_parent()

@@ -1,11 +1,12 @@
 """Choosing how questions about newcomers are answered, by their number of triples, on hidden entities.
 
-For each of some numbers of triples, that many are given of every hidden entity, and some of its others are asked. The
-weights of the vector and of each kind of evidence are those under which the right answers are likeliest, fitted once
-with vectors of the closed form and once with fitted ones. What counts is how weights that were fitted to one half of
-the entities rank the answers about the other half, both ways together: evidence is left out that costs more than it is
-worth (what makes answers likely need not rank them well), fitted vectors are taken from that number of triples on from
-which they are better, and evidence at all where it is better than the vector of the closed form alone.
+For each of some numbers of triples, that many are given of every hidden entity, and some of its others are asked, once
+with vectors of the closed form and once with fitted ones. From the default weights of the vector and of each kind of
+evidence on, one weight at a time is made larger or smaller for as long as that ranks the right answers higher. (The
+weights under which right answers are likeliest are others, and rank worse.) What counts is how weights that were found
+on one half of the entities rank the answers about the other half, both ways together: they replace the default ones
+where they are better by more than chance, fitted vectors are taken from that number of triples on from which they are
+better, and evidence is left out where the vector of the closed form alone is as good.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import torch
 from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights, standardised
-from ookg.evidence.fitting import fit_ranking
 from ookg.evidence.registry import NEW, SOURCES, VECTOR
 from ookg.graph.statistics import relations_with_loops
 from ookg.newcomers.reducer import Precision
@@ -28,6 +28,7 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
+from ookg.simulation.defaults import DEFAULT_WAYS
 from ookg.simulation.simulated import Simulation
 from ookg.simulation.ways import Way, Ways
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -39,8 +40,10 @@ FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triple
 LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse than the closed form on every graph tried
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
 NAMES = (VECTOR, *SOURCES, NEW)
-LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("habits",), ("paths",), ("habits", "paths"))  # what is tried without
-LEAST_GAIN = 0.001  # of MRR
+# What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", to see if it is better.
+FACTORS, FIRST_WEIGHTS, STEPS = (0.0, 0.5, 0.7, 1.4, 2.0), (0.1, 0.3), (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
+ROUNDS = 4  # over all weights, at most
+LEAST_GAIN, SMALLEST_STEP = 0.001, 1e-4  # of MRR: for another choice, and for another weight on the way
 RIVALS = 20  # the purpose of the random stream that samples questions and rivals
 
 
@@ -48,8 +51,8 @@ RIVALS = 20  # the purpose of the random stream that samples questions and rival
 class Tried:
     """What came of one number of triples and one kind of vectors.
 
-    alone: MRR by the vector of the closed form alone; mrr: by the fitted weights, each question with weights that were
-        fitted to other entities
+    alone: MRR by the vector of the closed form alone; mrr: by the chosen weights, each question with weights that were
+        searched on other entities
     """
 
     triples: int
@@ -121,17 +124,27 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     queries = queries.select(np.flatnonzero(scorers[0].answerable(queries) & scorers[0].is_answer(queries.answer)))
     asked = _Asked.of(simulation, queries, scorers, seed)
     halves = np.random.default_rng([RIVALS, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
-    crosses = {without: asked.crossed(halves, without) for without in LEFT_OUT}
-    without = max(LEFT_OUT, key=lambda names: (float(crosses[names].mean()), len(names)))
-    crossed, everyone = crosses[without], np.ones(len(queries), dtype=np.bool_)
+    start = asked.weights(_default(number, bool(refine)))
+    usual, crossed = asked.reciprocal(start), asked.crossed(halves, start)
     alone = _Asked.of(simulation, queries, plain_scorers, seed, (VECTOR,)) if refine else asked
-    plain = alone.reciprocal(np.eye(1, len(alone.names)).ravel())
-    weights, mrr = asked.fitted(everyone, without), crossed
-    if not _is_better(crossed, plain):
-        weights, mrr = np.eye(1, len(NAMES)).ravel(), asked.reciprocal(np.eye(1, len(NAMES)).ravel())
+    plain = alone.reciprocal(alone.weights(RankingWeights.alone()))
+    weights, reciprocal = start, usual
+    if _is_better(crossed, usual):
+        weights, reciprocal = asked.searched(np.ones(len(queries), dtype=np.bool_), start), crossed
+    if not _is_better(reciprocal, plain):
+        weights = asked.weights(RankingWeights.alone())
+        reciprocal = asked.reciprocal(weights)
     named = {name: round(float(weight), 4) for name, weight in zip(NAMES, weights, strict=True)}
     ranking = RankingWeights.alone(**named)
-    return Tried(number, bool(refine), len(queries), float(plain.mean()), float(mrr.mean()), ranking)
+    return Tried(number, bool(refine), len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
+
+
+def _default(number: int, is_fitted: bool) -> RankingWeights:
+    """The default weights for so many triples, and for vectors of this kind."""
+    way = DEFAULT_WAYS.at(number)
+    if way.refine != is_fitted:
+        way = next(one for one in (DEFAULT_WAYS if is_fitted else reversed(DEFAULT_WAYS)) if one.refine == is_fitted)
+    return way.ranking
 
 
 def _is_better(after: FloatArray, before: FloatArray) -> bool:
@@ -182,35 +195,37 @@ class _Asked:
         features.masked_fill_(left_out[None], 0.0)
         return cls(names, features, left_out)
 
-    def crossed(self, halves: BoolArray, without: tuple[str, ...]) -> FloatArray:
-        """(questions,) 1/rank, each by weights that were fitted to the other half."""
+    def weights(self, ranking: RankingWeights) -> FloatArray:
+        """(names,) weights by name."""
+        return np.array([ranking[name] for name in self.names])
+
+    def crossed(self, halves: BoolArray, start: FloatArray) -> FloatArray:
+        """(questions,) 1/rank, each by weights that were searched on the other half."""
         crossed = np.zeros(len(halves))
-        for fit_on in (halves, ~halves):
-            if fit_on.any() and (~fit_on).any():
-                crossed[~fit_on] = self.reciprocal(self.fitted(fit_on, without))[~fit_on]
+        for searched_on in (halves, ~halves):
+            if searched_on.any() and (~searched_on).any():
+                crossed[~searched_on] = self.reciprocal(self.searched(searched_on, start))[~searched_on]
         return crossed
 
-    def fitted(self, rows: BoolArray, without: tuple[str, ...] = ()) -> FloatArray:
-        """(names,) the weights under which the right answers to some questions are likeliest; but for "new" 0 or more.
+    def searched(self, rows: BoolArray, start: FloatArray) -> FloatArray:
+        """(names,) the weights that rank the right answers to some questions highest, moving one at a time.
 
-        A feature that would count against what it speaks for is left out, and the others are fitted again.
-
-        without: features that get none
+        The vector keeps its weight, as only the ratios matter; no evidence gets a weight below 0.
         """
         chosen = torch.from_numpy(np.flatnonzero(rows)).to(self.features.device)
-        features, left_out = self.features[:, chosen], self.left_out[chosen]
-        answers = torch.zeros(len(chosen), dtype=torch.int64, device=features.device)
-        kept = [place for place, name in enumerate(self.names) if name not in without]
-        while True:
-            fitted = fit_ranking([features[place] for place in kept], answers, left_out)
-            against = [
-                place for place, weight in zip(kept, fitted, strict=True) if weight < 0 and self.names[place] != NEW
-            ]
-            if not against:
+        part = _Asked(self.names, self.features[:, chosen], self.left_out[chosen])
+        weights, best = start, float(part.reciprocal(start).mean())
+        for _ in range(ROUNDS):
+            before = best
+            for place, name in enumerate(self.names):
+                for value in _moves(name, weights[place]):
+                    moved = weights.copy()
+                    moved[place] = value
+                    mrr = float(part.reciprocal(moved).mean())
+                    if mrr > best + SMALLEST_STEP:
+                        weights, best = moved, mrr
+            if best == before:
                 break
-            kept = [place for place in kept if place not in against]
-        weights = np.zeros(len(self.names))
-        weights[kept] = fitted
         return weights
 
     def reciprocal(self, weights: FloatArray) -> FloatArray:
@@ -222,6 +237,15 @@ class _Asked:
         ranks = 1 + better + equal / 2
         reciprocal: FloatArray = (1 / ranks).double().cpu().numpy()
         return reciprocal
+
+
+def _moves(name: str, weight: float) -> list[float]:
+    """What a weight may become."""
+    if name == VECTOR:
+        return []
+    if name == NEW:
+        return [weight + step for step in STEPS]
+    return [weight * factor for factor in FACTORS] if weight else list(FIRST_WEIGHTS)
 
 
 def _over_all(

@@ -120,7 +120,7 @@ class Simulation:
     def with_few(self, triples: int, seed: int, most: int) -> Simulation:
         """The same with so many triples given of each hidden entity, and at most `most` of its others asked.
 
-        Nothing is given or asked about those that have no more. The answer to a question may be another hidden entity.
+        Nothing is given or asked about those that have fewer. The answer to a question may be another hidden entity.
         """
         hidden, size = self.hidden, self.hidden.num_known
         random = np.random.default_rng([FEW, seed])

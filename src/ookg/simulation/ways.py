@@ -7,12 +7,13 @@ vector is fitted, and what it and each kind of evidence count for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ookg.errors import InputError
@@ -41,7 +42,7 @@ class Way:
 
     @property
     def evidence_weights(self) -> RankingWeights | None:
-        """What the vector and all evidence count for; None if the vector alone ranks."""
+        """What the vector and all else count for; None if the vector alone ranks."""
         return self.ranking if self.ranking.of_sources() or self.ranking[NEW] else None
 
     def __str__(self) -> str:
@@ -52,8 +53,8 @@ class Way:
         vector = "fitted vector" if self.refine else "vector of the closed form"
         if models > 1:
             vector = f"{'fitted vectors' if self.refine else 'vectors of the closed form'} of {models} models"
-        evidence = [name for name, _ in self.ranking.of_sources()]
-        return " with ".join([vector, *([", ".join(evidence)] if evidence else [])])
+        evidence = ", ".join(name for name, _ in self.ranking.of_sources())
+        return f"{vector} with {evidence}" if evidence else vector
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -107,7 +108,13 @@ class Ways(Sequence[Way]):
     def __len__(self) -> int:
         return len(self._ways)
 
-    def __getitem__(self, place: Any) -> Any:
+    @overload
+    def __getitem__(self, place: int) -> Way: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Way]: ...
+
+    def __getitem__(self, place: int | slice) -> Way | Sequence[Way]:
         return self._ways[place]
 
     def __iter__(self) -> Iterator[Way]:
@@ -172,9 +179,8 @@ class WaysScorer(Scorer):
         """The score of each known and new entity, likewise."""
         return self._by_way(queries, num_entities, lambda scorer, part: scorer.all_answer_scores(part, num_entities))
 
-    def _by_way(self, queries: Queries, size: int, score: Any) -> Tensor:
-        import torch
-
+    def _by_way(self, queries: Queries, size: int, score: Callable[[Scorer, Queries], Tensor]) -> Tensor:
+        """(queries, size) what `score` makes of the queries of each way with its scorer."""
         place = self._place(queries.entity)
         scores = torch.empty(len(queries), size, device=self.device)
         for number in np.unique(place).tolist():

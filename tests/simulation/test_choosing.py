@@ -1,0 +1,116 @@
+"""Ways are chosen by what helps: evidence where it decides, the vector alone where evidence says nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ookg.models import TransE
+from ookg.models.embedding import Embedding
+from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.choosing import FEWEST_QUESTIONS, Tried, choose_ways
+from ookg.simulation.hiding import HidingSettings, hide
+from ookg.simulation.simulated import Simulation
+from ookg.simulation.ways import Ways
+from ookg.types import IntArray
+
+FILMS, STUDIOS, LANGUAGES, PEOPLE = 160, 20, 5, 60
+SIDE = 13
+STEPS = [(1, 0), (0, 1), (3, 0), (0, 4), (5, 2)]
+FIT = RefineSettings(steps=4, margin=4.0, negatives=8)
+
+
+def films() -> IntArray:
+    """Each film is of a studio, and has the studio's language and two people that have nothing to do with either."""
+    rng = np.random.default_rng(0)
+    studio, language, person = FILMS, FILMS + STUDIOS, FILMS + STUDIOS + LANGUAGES
+    rows = []
+    for film in range(FILMS):
+        house = film % STUDIOS
+        rows += [(film, 0, studio + house), (film, 1, language + house % LANGUAGES)]
+        rows += [(film, 2, person + other) for other in rng.choice(PEOPLE, 2, replace=False)]
+    return np.array(rows)
+
+
+def film_simulation() -> Simulation:
+    """Films are hidden; the vectors are random and know nothing."""
+    triples = films()
+    size = int(triples.max()) + 1
+    hidden = hide(triples, size, 3, HidingSettings(sample=60, new="head", seed=0))
+    generator = torch.Generator().manual_seed(0)
+    tables = (torch.randn(rows, 6, generator=generator) for rows in (hidden.num_known, 3))
+    return Simulation.of(hidden, Embedding(TransE(6), *tables), None, is_exact=True)
+
+
+def grid_simulation() -> Simulation:
+    """Points of a grid and steps on it. The vectors are the points, a little off; no step implies another."""
+    points = np.stack(np.meshgrid(np.arange(SIDE), np.arange(SIDE)), axis=-1).reshape(-1, 2)
+    rows = [
+        (place, relation, int((y + up) * SIDE + x + right))
+        for place, (x, y) in enumerate(points.tolist())
+        for relation, (right, up) in enumerate(STEPS)
+        if x + right < SIDE and y + up < SIDE
+    ]
+    hidden = hide(np.array(rows), len(points), len(STEPS), HidingSettings(sample=50, seed=0))
+    noise = torch.randn(hidden.num_known, 2, generator=torch.Generator().manual_seed(0))
+    entities = torch.from_numpy(points[hidden.entities[: hidden.num_known]]).float() + 0.25 * noise
+    embedding = Embedding(TransE(2), entities, torch.tensor(STEPS).float())
+    return Simulation.of(hidden, embedding, None, is_exact=True)
+
+
+def tried_by(simulation: Simulation, triples: tuple[int, ...], refine: RefineSettings | None = None) -> list[Tried]:
+    tried: list[Tried] = []
+    choose_ways([simulation], [refine], triples, note=tried.append)
+    return tried
+
+
+@pytest.fixture(scope="module")
+def by_films() -> Simulation:
+    return film_simulation()
+
+
+def test_company_counts_where_it_decides(by_films: Simulation) -> None:
+    tried: list[Tried] = []
+    ways = choose_ways([by_films], [None], (1, 2), note=tried.append)
+    assert ways is not None
+    assert [(way.triples, way.refine) for way in ways] == [(1, False), (2, False)]
+    assert [one.triples for one in tried] == [1, 2]
+    for one, way in zip(tried, ways, strict=True):
+        assert one.ranking == way.ranking
+        assert way.ranking.company > 0
+        assert one.mrr > 1.5 * one.alone  # checked on entities that the weights were not fitted to
+        assert one.questions >= FEWEST_QUESTIONS
+
+
+def test_the_vector_ranks_alone_where_evidence_says_nothing() -> None:
+    simulation, tried = grid_simulation(), list[Tried]()
+    ways = choose_ways([simulation], [None], (1, 3), note=tried.append)
+    assert ways is not None
+    for way, one in zip(ways, tried, strict=True):
+        assert way.ranking.of_sources() == []
+        assert way.ranking.vector > 0
+        assert one.mrr >= one.alone > 0.3
+
+
+def test_the_same_seed_chooses_the_same(by_films: Simulation) -> None:
+    one, same = (choose_ways([by_films], [None], (1,), seed=3) for _ in range(2))
+    assert one == same
+    assert one is not None
+
+
+def test_fitted_vectors_are_tried_if_every_model_can_have_them(by_films: Simulation) -> None:
+    tried = tried_by(by_films, (1, 2), FIT)
+    assert [(one.triples, one.refine) for one in tried] == [(1, False), (1, True), (2, False), (2, True)]
+    together: list[Tried] = []
+    ways = choose_ways([by_films, by_films], [FIT, None], (1,), note=together.append)
+    assert [one.refine for one in together] == [False]
+    assert isinstance(ways, Ways)
+    assert ways.refine_from is None
+
+
+def test_with_too_few_questions_nothing_is_chosen(by_films: Simulation) -> None:
+    assert choose_ways([by_films], [None], (50, 99)) is None  # no film has as many triples
+    ways = choose_ways([by_films], [None], (1, 50))
+    assert ways is not None
+    assert [way.triples for way in ways] == [1]
