@@ -71,10 +71,22 @@ def test_the_other_end_is_asked_over_the_same_links() -> None:
     asked = Asked(LONDON, SHOT_IN, asks_tail=False)
     # Both are stated, so each is asked as if it were not: the other one is all there is.
     assert values_of(company_of(FILMS), asked) == {}
-    more = np.concatenate([FILMS, [[12, SHOT_IN, 5]]])
-    # 5 shares film 12 with London, which must not speak for 12 itself; 12 has been seen once in two other triples.
-    of_twelve = math.log(1 / 2 * 3 / 0.3)
-    assert values_of(company_of(more), asked) == pytest.approx({12: of_twelve})
+    more = np.concatenate([FILMS, [[12, SHOT_IN, 5], [12, SHOT_IN, 6]]])
+    # 5 and 6 share film 12 with London, which must not speak for 12 itself; 12 has been seen twice in three other
+    # triples, and 14 once: two of three have been there before.
+    of_twelve = (1 - 1 / 3) * math.log(2 / 3 * 4 / 0.3)
+    found = values_of(company_of(more), asked)
+    assert found[12] == pytest.approx(of_twelve)
+    assert found.keys() == {12}
+
+
+def test_where_every_answer_occurs_once_having_been_one_says_nothing() -> None:
+    once = np.concatenate([FILMS, [[NEW, LANGUAGE, 5], [17, BY, NOLAN]]])
+    # Films have one language each: who is in English has had another film before, but none is in it twice.
+    given = np.array([[10, LANGUAGE, NEW + 1]])
+    assert values_of(company_of(once), Asked(NEW + 1, LANGUAGE, asks_tail=False)) == {}
+    assert values_of(company_of(once, given), Asked(NEW + 1, LANGUAGE, asks_tail=False)) != {}  # 10 is in two
+    assert values_of(company_of(once), Asked(17, LANGUAGE, asks_tail=True)) != {}
 
 
 def test_the_asked_triple_is_no_evidence_for_itself() -> None:
@@ -116,7 +128,8 @@ def slow_company(triples: IntArray, asked: Asked, most: int) -> dict[int, float]
             number = sum(answer in answers for answers in has)
             best[answer] = max(best.get(answer, 0), (number + 3 * count / total) / (having + 3))
     shares = best or {answer: count / total for answer, count in times.items()}
-    values = {answer: math.log(share) - math.log(0.3 / (total + 1)) for answer, share in shares.items()}
+    again = 1 - sum(count == 1 for count in times.values()) / max(1, total)
+    values = {answer: again * (math.log(share) - math.log(0.3 / (total + 1))) for answer, share in shares.items()}
     return {answer: value for answer, value in values.items() if value > 0}
 
 

@@ -67,8 +67,8 @@ def test_explained_answers_say_why(client: Client, tenet: list[list[str]]) -> No
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) == pytest.approx(1)
     first = values["explanation"][0]
-    assert (first["entity"], first["relation"], first["direction"]) == ("action", "genre", "out")
-    assert first["text"] == "TENET genre action, which makes 56% of its vector"
+    assert (first["entity"], first["relation"], first["direction"]) == ("Christopher Nolan", "directed_by", "out")
+    assert first["text"] == f"TENET directed_by Christopher Nolan, which makes {first['weight']:.0%} of its vector"
     same = client.post("/v1/explain", json={"head": "TENET", "relation": "language"}).json()
     assert same["explanation"] == values["explanation"]
     assert same["reasons"] == [reason["text"] for reason in values["explanation"]]

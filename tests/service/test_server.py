@@ -153,6 +153,17 @@ def test_a_server_that_is_told_to_end_answers_what_it_took_in(directory: Path) -
     assert ookg.open(directory).journal.triples_of(1) == [("A", "genre", "action")]
 
 
+def test_a_server_that_is_told_to_end_while_it_begins_ends(directory: Path) -> None:
+    line = [sys.executable, "-m", "ookg", "serve", str(directory), "--port", "0"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert "Traceback" not in log
+
+
 def _accepts(client: httpx.Client) -> bool:
     with suppress(OSError), socket.create_connection((client.base_url.host, client.base_url.port or 0), timeout=5):
         return True

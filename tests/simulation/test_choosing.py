@@ -9,7 +9,7 @@ import torch
 from ookg.models import TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import RefineSettings
-from ookg.simulation.choosing import FEWEST_QUESTIONS, Tried, choose_ways
+from ookg.simulation.choosing import FEWEST_QUESTIONS, LEAST_TO_FIT, Tried, choose_ways
 from ookg.simulation.hiding import HidingSettings, hide
 from ookg.simulation.simulated import Simulation
 from ookg.simulation.ways import Ways
@@ -22,14 +22,14 @@ FIT = RefineSettings(steps=4, margin=4.0, negatives=8)
 
 
 def films() -> IntArray:
-    """Each film is of a studio, and has the studio's language and two people that have nothing to do with either."""
+    """Each film is of a studio, and has the studio's language and five people that have nothing to do with either."""
     rng = np.random.default_rng(0)
     studio, language, person = FILMS, FILMS + STUDIOS, FILMS + STUDIOS + LANGUAGES
     rows = []
     for film in range(FILMS):
         house = film % STUDIOS
         rows += [(film, 0, studio + house), (film, 1, language + house % LANGUAGES)]
-        rows += [(film, 2, person + other) for other in rng.choice(PEOPLE, 2, replace=False)]
+        rows += [(film, 2, person + other) for other in rng.choice(PEOPLE, 5, replace=False)]
     return np.array(rows)
 
 
@@ -57,12 +57,6 @@ def grid_simulation() -> Simulation:
     entities = torch.from_numpy(points[hidden.entities[: hidden.num_known]]).float() + 0.25 * noise
     embedding = Embedding(TransE(2), entities, torch.tensor(STEPS).float())
     return Simulation.of(hidden, embedding, None, is_exact=True)
-
-
-def tried_by(simulation: Simulation, triples: tuple[int, ...], refine: RefineSettings | None = None) -> list[Tried]:
-    tried: list[Tried] = []
-    choose_ways([simulation], [refine], triples, note=tried.append)
-    return tried
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +94,13 @@ def test_the_same_seed_chooses_the_same(by_films: Simulation) -> None:
 
 
 def test_fitted_vectors_are_tried_if_every_model_can_have_them(by_films: Simulation) -> None:
-    tried = tried_by(by_films, (1, 2), FIT)
-    assert [(one.triples, one.refine) for one in tried] == [(1, False), (1, True), (2, False), (2, True)]
+    tried: list[Tried] = []
+    choose_ways([by_films], [FIT], (1, LEAST_TO_FIT), note=tried.append)
+    with_few, *with_more = [(one.triples, one.refine) for one in tried]
+    assert with_few == (1, False)  # with so few, nothing is fitted
+    assert with_more == [(LEAST_TO_FIT, False), (LEAST_TO_FIT, True)]
     together: list[Tried] = []
-    ways = choose_ways([by_films, by_films], [FIT, None], (1,), note=together.append)
+    ways = choose_ways([by_films, by_films], [FIT, None], (LEAST_TO_FIT,), note=together.append)
     assert [one.refine for one in together] == [False]
     assert isinstance(ways, Ways)
     assert ways.refine_from is None

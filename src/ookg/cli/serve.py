@@ -30,7 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_names_option(parser)
     parser.add_argument("--keys", metavar="FILE", help="ask for a key of this file, also on a local address")
     parser.add_argument("--valid", metavar="TRIPLES", help="labelled triples, for the thresholds of claims")
-    parser.add_argument("--refine", action="store_true", help="fit new vectors to their triples")
+    parser.add_argument(
+        "--refine",
+        action="store_true",
+        default=None,
+        help="fit all new vectors to their triples (by their number of triples)",
+    )
     parser.add_argument("--check", action="store_true", help="open the model, check the options, and end")
     parser.add_argument("--quiet", action="store_true", help="log no requests")
     group = parser.add_argument_group("limits")

@@ -39,13 +39,17 @@ class Company(Source):
     """For a question (e, q, ?), over the links (l, x) of e:
 
         share(a) = max over the links of (n + m·p) / (N + m), m = 3
-        evidence(a) = log(share(a)) - log(0.3 / (C + 1)), or 0 if that is less
+        evidence(a) = s · (log(share(a)) - log(0.3 / (C + 1))), or 0 if that is less
+        s = 1 - (entities that have stood at that end of q once) / C
 
     N: how many others that have the link (l, x) have q at all; n: how many of them have (q, a)
     C: how many triples there are over q; p: the share of those that have a at that end
 
+    s is about the chance (Good and Turing's) that an answer has been one before. Where every entity stands at that end
+    once, as films do at the head of their one language, having stood there speaks against an answer, not for it.
+
     Links with an N of 0 say nothing; if none says anything, share(a) = p. What never stood at that end of q has no
-    evidence. The asked triple is no evidence for itself: if it is there already, C and p are those without it, and
+    evidence. The asked triple is no evidence for itself: if it is there already, C, p and s are those without it, and
     (l, x) = (q, a) does not speak for a. Links of an entity to itself are not used.
 
     ends: how often an entity has stood at each end of a relation. All else is read from the graph when asked.
@@ -81,14 +85,16 @@ class Company(Source):
         links, others = self.graph.links_of(asked.entity)
         stated = _places(answers, np.unique(others[links == asked.code]))
         stated = stated[stated >= 0]
-        triples = np.full(len(answers), float(times.sum()))
+        triples, once = (np.full(len(answers), float(number)) for number in (times.sum(), (times == 1).sum()))
+        once[stated] += 1.0 * (times[stated] == 2) - (times[stated] == 1)
         times = times.astype(np.float64)
         triples[stated] -= 1
         times[stated] -= 1
         shares = times / np.maximum(triples, 1)
         shared = self._counted(asked, *distinct_links(asked.entity, links, others), answers, shares)
         least = shared.least(shares)
-        values = np.log(np.maximum(np.maximum(shared.best, least) * ((triples + 1) / SEEN_AT_LEAST), 1.0))
+        again = 1 - once / np.maximum(triples, 1)
+        values = again * np.log(np.maximum(np.maximum(shared.best, least) * ((triples + 1) / SEEN_AT_LEAST), 1.0))
         speaker = np.where((shared.best >= least)[:, None], shared.speaker, -1)
         speaks = np.flatnonzero(values)
         return _SpokenCompany(answers[speaks], values[speaks], shared, speaker[speaks])

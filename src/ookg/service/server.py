@@ -20,6 +20,7 @@ from ookg.kernels.threads import get_num_threads, set_num_threads
 from ookg.service.app import create_app
 from ookg.service.connections import PatientProtocol
 from ookg.service.log import log_to_stderr
+from ookg.service.service import Service
 from ookg.service.settings import ServiceSettings
 from ookg.service.workers import Workers, end_with_parent
 from ookg.system.progress import tell
@@ -45,6 +46,7 @@ def serve(settings: ServiceSettings, host: str, port: int, *, log_requests: bool
     listening = listen(host, port)
     with listening, tempfile.TemporaryDirectory(prefix="ookg-serve-") as runtime:
         settings = replace(settings, runtime=Path(runtime))
+        signal.signal(signal.SIGTERM, _end)  # until there is a server to tell
         address = f"[{host}]" if ":" in host else host
         tell(f"http://{address}:{listening.getsockname()[1]}/ serves {settings.directory}")
         log_to_stderr(requests=log_requests)
@@ -54,8 +56,13 @@ def serve(settings: ServiceSettings, host: str, port: int, *, log_requests: bool
             Workers(run_worker, (settings, listening, log_requests), settings.workers).run()
 
 
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(0)
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A socket that waits for connections."""
+    listening: socket.socket | None = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
@@ -64,6 +71,8 @@ def listen(host: str, port: int) -> socket.socket:
         listening.bind(address)
         listening.listen(WAITING)
     except (OSError, UnicodeError) as error:
+        if listening is not None:
+            listening.close()
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{host}:{port}: cannot be listened on ({reason}); choose another --host or --port") from error
     return listening
@@ -81,11 +90,14 @@ def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests
     if settings.workers > 1:  # they share the cores
         set_num_threads(max(1, get_num_threads() // settings.workers))
         end_with_parent()
-    uvicorn_server(create_app(settings)).run(sockets=[listening])
-
-
-def _end(*_: object) -> NoReturn:
-    raise SystemExit(0)
+    app = create_app(settings)
+    server = uvicorn_server(app)
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, server.handle_exit)  # also before it runs, and after it: then uvicorn raises it once more
+    server.run(sockets=[listening])
+    service: Service | None = getattr(app.state, "service", None)
+    if service is not None:  # uvicorn does not end what it was told to end while it began
+        service.close()
 
 
 def uvicorn_server(app: FastAPI) -> uvicorn.Server:

@@ -57,7 +57,9 @@ class Service:
         self.updates = Updates(settings.directory, runtime, settings.device, settings.journal)
         self.few, self.many = Asker(lambda: self.living, "questions"), Asker(lambda: self.living, "many questions")
         self.follower = Follower(self.living.refresh)
-        threading.Thread(target=self._warm_up, name="ookg warm-up", daemon=True).start()
+        self._warming = threading.Thread(target=self._warm_up, name="ookg warm-up", daemon=True)
+        self._warming.start()
+        self._is_closed = False
         self._indexing = threading.Lock()
         self._indexes: _Indexes | None = None
 
@@ -180,7 +182,11 @@ class Service:
         }
 
     def close(self) -> None:
-        """Answer what waits, stop what runs in the background."""
+        """Answer what waits, stop what runs in the background; a process must not end while a thread computes."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._warming.join()
         self.follower.stop()
         self.few.stop()
         self.many.stop()

@@ -37,7 +37,7 @@ class ServiceSettings:
     journal: the URL of the journal's database, where it does not lie in the directory
     keys: the file of keys that a request must have one of; None: no key is asked for
     valid: a file of labelled triples, for the thresholds of claims
-    refine: whether new vectors are fitted; device: where to compute
+    refine: whether new vectors are fitted, None for what suits the number of triples; device: where to compute
     hosts: the names under which the server may be addressed; empty: any
     runtime: a folder that the processes of one server share while it runs; workers: how many they are
     """
@@ -47,7 +47,7 @@ class ServiceSettings:
     journal: str | None = field(default=None, repr=False)  # there may be a password in it
     keys: Path | None = None
     valid: Path | None = None
-    refine: bool = False
+    refine: bool | None = None
     device: str = "cpu"
     hosts: frozenset[str] = frozenset()
     runtime: Path | None = None

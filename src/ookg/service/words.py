@@ -81,7 +81,7 @@ class Words:
         self, question: Question, prediction: Prediction, companies: Sequence[Sequence[Company]] | None = None
     ) -> dict[str, Any]:
         """An answered question; companies: for each answer, where it is to be explained."""
-        spoken = companies if companies is not None else [()] * len(prediction.answers)
+        spoken = companies if companies is not None else [None] * len(prediction.answers)
         why = prediction.explanation if companies is not None else ()
         return {
             "question": self.question(question),
@@ -93,22 +93,21 @@ class Words:
                     "rank": answer.rank,
                     "is_known": answer.is_known,
                     "is_new": answer.is_new,
-                    "reasons": self._reasons(question, answer, company),
+                    "reasons": [] if company is None else self._reasons(question, answer, company),
                 }
                 for answer, company in zip(prediction.answers, spoken, strict=True)
             ],
             "explanation": [self.reason(question.asked, reason) for reason in why],
             "trust": trust_values(prediction.trust),
+            "way": prediction.way,
             "notes": prediction.notes,
         }
 
     def _reasons(self, question: Question, answer: Answer, companies: Sequence[Company]) -> list[str]:
-        """What speaks for an answer."""
-        texts, link = [self.company(question, answer.entity, one) for one in companies], answer.link
-        if link is None:
-            return texts
-        stated = self._stated(question.asked, link.relation, link.via or answer.entity, link.direction)
-        return [f"{stated} ({link.confidence:.0%})", *texts]
+        """What speaks for an answer: what counted for its rank, then what its company says beside that; each once."""
+        counted = [reason.text(self.shown) for reason in answer.reasons]
+        said = [self.company(question, answer.entity, one) for one in companies]
+        return list(dict.fromkeys([*counted, *said]))
 
     def _stated(self, asked: str, relation: str, other: str, direction: str) -> str:
         ends = (asked, relation, other) if direction == "out" else (other, relation, asked)

@@ -40,7 +40,7 @@ FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triple
 LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse than the closed form on every graph tried
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
 NAMES = (VECTOR, *SOURCES, NEW)
-# What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", to see if it is better.
+# What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", in search of better.
 FACTORS, FIRST_WEIGHTS, STEPS = (0.0, 0.5, 0.7, 1.4, 2.0), (0.1, 0.3), (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
 ROUNDS = 4  # over all weights, at most
 LEAST_GAIN, SMALLEST_STEP = 0.001, 1e-4  # of MRR: for another choice, and for another weight on the way
