@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ookg.model.living import LivingModel as LivingModel
     from ookg.model.model import Model as Model
     from ookg.model.train import train as train
+    from ookg.model.train import train_together as train_together
     from ookg.newcomers.embedder import NeighborLimit as NeighborLimit
     from ookg.newcomers.reducer import Correlation as Correlation
     from ookg.newcomers.reducer import Degree as Degree
@@ -75,6 +76,7 @@ _HOMES = {
     "preset": "ookg.training.settings",
     "read_triples": "ookg.graph.triples",
     "train": "ookg.model.train",
+    "train_together": "ookg.model.train",
     "write_triples": "ookg.graph.triples",
 }
 __all__ = [*_HOMES, "__version__", "load"]  # noqa: PLE0604 (all of them are strings)

@@ -63,7 +63,7 @@ def test_by_hand() -> None:
     weights = RankingWeights.alone(vector=2.0, new=-0.5)
     scores = combined_scores([torch.tensor([[1.0, 3.0, 6.0]])], 2, weights, lambda *_: pytest.fail("no source"))
     assert scores.tolist() == [[-2.0, 2.0, 7.5]]  # twice -1, 1 and 4
-    assert answer_scores(torch.tensor([1.0, 3.0, 6.0]), 2, weights, {}).tolist() == [-2.0, 2.0, 7.5]
+    assert answer_scores([torch.tensor([1.0, 3.0, 6.0])], 2, weights, {}).tolist() == [-2.0, 2.0, 7.5]
     assert weights_of_new(weights, np.array([0, 1, 2]), 2).tolist() == [0.0, 0.0, -0.5]
 
 
@@ -80,7 +80,7 @@ def test_all_that_scores_agrees(vectors: TranslationScorer, evidence: GraphEvide
     for row, (entity, relation) in enumerate(zip(asked.entity.tolist(), asked.relation.tolist(), strict=True)):
         spoken = evidence.of_question(Asked(entity, relation, True), WITH)
         distances = vectors.all_answer_scores(asked.select(np.array([row])), SIZE)[0]
-        torch.testing.assert_close(answer_scores(distances, KNOWN, WITH, spoken), scores[row], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(answer_scores([distances], KNOWN, WITH, spoken), scores[row], rtol=1e-4, atol=1e-4)
         tails = np.arange(SIZE - 1)
         claims = np.stack([np.full(SIZE - 1, entity), np.full(SIZE - 1, relation), tails], axis=1)
         np.testing.assert_allclose(weighted.scores(claims), scores[row, :-1].numpy(), rtol=1e-4, atol=1e-4)

@@ -40,6 +40,7 @@ OWN_MODEL = "model"  # a copy, for commands that write to it
 SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("train", "graph.tsv", "--out", "m", *TRAINING),
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transr"),
+    ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transe,rotate"),
     ("check", MODEL),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet"),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet", "--refine", "--refine-steps", "3"),

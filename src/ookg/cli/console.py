@@ -326,12 +326,23 @@ def load_model(arguments: argparse.Namespace) -> Model:
     return Model.load(arguments.model, str(choose_device(arguments.device)))
 
 
-def load_current(arguments: argparse.Namespace) -> Current:
-    """The model that the command names, with what was added to it and removed from it since."""
+def load_current(arguments: argparse.Namespace, *, alone: bool = False) -> Current:
+    """The model that the command names, with what was added to it and removed from it since.
+
+    alone: without its companions
+    """
+    from dataclasses import replace
+
     from ookg.model.current import Current
     from ookg.training.loop import choose_device
 
-    return Current.load(arguments.model, str(choose_device(arguments.device)), arguments.journal)
+    current = Current.load(arguments.model, str(choose_device(arguments.device)), arguments.journal)
+    return replace(current, version=current.version.with_companions(())) if alone else current
+
+
+def add_alone_option(parser: argparse.ArgumentParser) -> None:
+    """Whether a model that was trained together with others is asked alone."""
+    parser.add_argument("--alone", action="store_true", help="leave out the models that were trained together with it")
 
 
 def trust_in_words(trust: Trust) -> str:

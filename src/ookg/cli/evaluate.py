@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
+    add_alone_option,
     add_json_option,
     add_model_argument,
     add_refine_options,
@@ -67,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="answer as predict does, by each newcomer's number of triples (default for few-shot sets)",
     )
+    add_alone_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "correlation for link prediction, degree for triplet classification")
     add_refine_options(parser, combines=True)
@@ -82,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.evaluation.growing import GrowthFigures
     from ookg.scoring.link_prediction import PROTOCOLS
 
-    current = load_current(arguments)
+    current = load_current(arguments, alone=arguments.alone)
     model = current.model
     dataset: Dataset | GrowingDataset | FewShotDataset
     is_growing = find_growing(arguments.dataset, arguments.data) is not None

@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.interchange.formats import read_foreign
     from ookg.model.train import Storage
     from ookg.storage.checkpoint import refuse_damage, write_checkpoint
+    from ookg.storage.companions import prune_companions
 
     storage = Storage(arguments.out, overwrite=arguments.overwrite)
     if not arguments.overwrite:
@@ -72,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = foreign.to_model(triples, str(arguments.source))
     with storage.held():
         write_checkpoint(model.checkpoint, arguments.out)
+        prune_companions(arguments.out)
         refuse_damage(arguments.out)
     store_names(given_names, arguments.out)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ookg.cli.console import (
+    add_alone_option,
     add_format_options,
     add_json_option,
     add_model_argument,
@@ -59,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--explain", action="store_true", help="show what speaks for each answer, and what made the vector"
     )
     add_prefix_option(parser)
+    add_alone_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "by the newcomer's number of triples; correlation with --refine or --[no-]combine")
     add_refine_options(parser, combines=True)
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Predict and print."""
     from ookg.graph.triples import read_triples
 
-    current = load_current(arguments)
+    current = load_current(arguments, alone=arguments.alone)
     model, names = current.model, current.model.names
     given = current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None)
 

@@ -20,6 +20,7 @@ from ookg.cli.console import (
 
 if TYPE_CHECKING:
     from ookg.model.model import Model
+    from ookg.training.settings import TrainingSettings
 
 SUMMARY = "train an embedding on a graph"
 
@@ -64,7 +65,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--preset", choices=tuple(PRESETS), help="the paper's settings for its two families of data sets"
     )
-    group.add_argument("--model", choices=tuple(GEOMETRIES), help=f"default: {defaults.model}")
+    group.add_argument(
+        "--model",
+        type=_models,
+        metavar="NAME[,NAME...]",
+        help=f"{', '.join(GEOMETRIES)} (default: {defaults.model}); several, such as transe,rotate, are trained one "
+        "after the other and answer together",
+    )
     for name, (kind, text) in NUMBERS.items():
         option = f"--{name.replace('_', '-')}"
         group.add_argument(
@@ -88,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.errors import InputError, ModelNotStored, unknown_name
     from ookg.graph.reading import STANDARD_INPUT
     from ookg.graph.triples import read_triples
-    from ookg.model.train import train
+    from ookg.model.train import train_together
 
     settings, given_names = _settings(arguments), names_given(arguments)
     names = {name.lower() for name in published_sets()}
@@ -106,17 +113,17 @@ def run(arguments: argparse.Namespace) -> int:
         triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
-    if settings.validate_every and (valid is None or not len(valid)):
+    if settings[0].validate_every and (valid is None or not len(valid)):
         raise InputError("--validate-every, but no triples to validate on; give --valid FILE")
     print_notes(triples.notes)
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
     try:
-        model = train(
+        model = train_together(
             triples,
             settings,
             out=arguments.out,
-            valid=valid if settings.validate_every else None,
+            valid=valid,
             device=arguments.device,
             resume=arguments.resume,
             overwrite=arguments.overwrite,
@@ -127,11 +134,25 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         raise InputError(f"{error}; {_stored_elsewhere(error.model)}") from error
     store_names(given_names, arguments.out)
-    provenance = model.checkpoint.provenance
-    for step, figure in provenance["validations"]:
-        note(f"validation at step {step:,}: {figure:.4f}")
-    note(f"{arguments.out}: {model!r} of step {provenance['step']:,}, {provenance['seconds']:.1f} s")
+    provenances = [one.checkpoint.provenance for one in (model, *model.companions)]
+    for provenance in provenances:
+        for step, figure in provenance["validations"]:
+            note(f"validation at step {step:,}: {figure:.4f}")
+    steps = " and ".join(f"{provenance['step']:,}" for provenance in provenances)
+    seconds = sum(provenance["seconds"] for provenance in provenances)
+    note(f"{arguments.out}: {model!r} of step {steps}, {seconds:.1f} s")
     return 0
+
+
+def _models(text: str) -> list[str]:
+    """The models of an option, by names with commas between."""
+    from ookg.models import GEOMETRIES
+
+    names = text.split(",")
+    for name in names:
+        if name not in GEOMETRIES:
+            raise argparse.ArgumentTypeError(f"invalid choice: {name!r} (choose from {', '.join(GEOMETRIES)})")
+    return names
 
 
 def _stored_elsewhere(model: Model) -> str:
@@ -151,17 +172,22 @@ def _stored_elsewhere(model: Model) -> str:
     return f"the model is in {place}, move it"
 
 
-def _settings(arguments: argparse.Namespace) -> Any:
+def _settings(arguments: argparse.Namespace) -> list[TrainingSettings]:
+    """The settings of each model to train: those of the first, each with another model."""
     from ookg.errors import InputError
+    from ookg.models import own_settings
     from ookg.training.settings import TrainingSettings, preset, read_settings
 
     chosen = preset(arguments.preset) if arguments.preset else None
     settings = read_settings(arguments.config, chosen) if arguments.config else chosen or TrainingSettings()
-    names = ["model", "subsampling", *NUMBERS]
+    names = ["subsampling", *NUMBERS]
     values = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.lr_drops is not None:
         try:
             values["lr_drops"] = [float(share) for share in arguments.lr_drops.split(",") if share]
         except ValueError:
             raise InputError(f"--lr-drops {arguments.lr_drops!r}; give numbers such as 0.1,0.3,0.9") from None
-    return settings.changed(values)
+    first, *others = arguments.model or [settings.model]
+    settings = settings.changed(values | {"model": first})
+    not_own = {name: {} if "relation_dim" in own_settings(name) else {"relation_dim": 0} for name in others}
+    return [settings, *(settings.changed({"model": name} | not_own[name]) for name in others)]

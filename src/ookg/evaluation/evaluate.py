@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,6 +118,9 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     progress: bool = False,
 ) -> LinkPredictionResult | TripletClassificationResult | GrowthFigures | FewShotFigures:
     """Evaluate a model on a data set (or its name or folder), by the data set's task if none is given.
+
+    A model with companions answers together with them, by the mean of standardised scores; claims, and the tests of a
+    growing data set, are left to the model alone.
 
     On a growing data set: on the tests of the snapshots that the model knows. No entity is new there, so that of all
     options only `progress` has a place. On a few-shot data set: on the triples of its newcomers after the first
@@ -309,14 +312,21 @@ def _ready(
     if options.protocol not in PROTOCOLS:
         raise InputError(f"protocol {options.protocol!r}; choose {' or '.join(PROTOCOLS)}")
     ways = options.ways
-    weights = weights or (model.defaults.weights(Correlation()) if ways is None else Precision())
-    given = find_given(model.checkpoint, dataset.aux, weights, limit, new_relations=options.new_relations)
     refine = options.refine if ways is None else ways.refine_from is not None
     least = 1 if ways is None else ways.refine_from or 1
-    given = _refined(given, model.defaults.refinement(refine), progress, least)
+
+    def given_to(one: EvaluatedModel, weights: Weights | None, settings: RefineSettings | None) -> Given:
+        weights = weights or (one.defaults.weights(Correlation()) if ways is None else Precision())
+        given = find_given(one.checkpoint, dataset.aux, weights, limit, new_relations=options.new_relations)
+        return _refined(given, settings, progress, least)
+
+    given = given_to(model, weights, model.defaults.refinement(refine))
+    # Precision weights have the residuals of the model by now; a companion has its own.
+    own = replace(weights, residuals=None) if isinstance(weights, Precision) else weights
+    others = [given_to(one, own, one.defaults.refinement_beside(refine)) for one in model.companions]
     encoded = _encoded(model, dataset, given, "link-prediction")
     _check_fit(model, dataset, encoded.num_entities)
-    return _Ready(_scorer(model, given, encoded, options), encoded, list(given.notes))
+    return _Ready(_scorer(model, [given, *others], encoded, options), encoded, list(given.notes))
 
 
 @contextmanager
@@ -378,19 +388,22 @@ def _encoded(model: EvaluatedModel, dataset: Dataset, given: Given, task: Task) 
     )
 
 
-def _scorer(model: EvaluatedModel, given: Given, encoded: EncodedDataset, options: RankingOptions) -> Scorer:
-    vectors = _vectors(given, encoded)
+def _scorer(
+    model: EvaluatedModel, given_to: Sequence[Given], encoded: EncodedDataset, options: RankingOptions
+) -> Scorer:
+    """given_to: what is given as the model and each of its companions see it"""
+    given, vectors = given_to[0], [_vectors(given, encoded) for given in given_to]
     weights = model.defaults.ranking_weights(options.combine, bool(options.refine))
-    if weights is None and options.ways is None:
-        return vectors
+    if weights is None and options.ways is None and len(vectors) == 1:
+        return vectors[0]
     size = given.newcomers.embedding.num_relations
     if size == encoded.num_trained:
         evidence = model.known_evidence.with_given(given.triples, size)
     else:  # new relations have vectors, and evidence with them
         evidence = GraphEvidence.count(model.checkpoint.triples, given.triples, size)
     if options.ways is not None:
-        return WaysScorer([vectors], evidence, options.ways, vectors.newcomers.counts)
-    return CombinedScorer([vectors], evidence, weights or RankingWeights())
+        return WaysScorer(vectors, evidence, options.ways, vectors[0].newcomers.counts)
+    return CombinedScorer(vectors, evidence, RankingWeights.alone() if weights is None else weights)
 
 
 def _vectors(given: Given, encoded: EncodedDataset) -> TranslationScorer:
@@ -419,7 +432,9 @@ def evaluate_triplet_classification(
     encoded = _encoded(model, dataset, given, "triplet-classification")
     judged = judged_claims(_vectors(given, encoded), encoded)
     by_relation = _by_relation(dataset.test, judged.right)
-    return TripletClassificationResult(len(judged.truth), judged.accuracy, judged.unscored, by_relation, given.notes)
+    alone = ["claims are judged by the model alone, without its companions"] if model.companions else []
+    notes = [*given.notes, *alone]
+    return TripletClassificationResult(len(judged.truth), judged.accuracy, judged.unscored, by_relation, notes)
 
 
 def _by_relation(test: Triples, right: np.ndarray[Any, Any]) -> list[RelationAccuracy]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ookg.evaluation.verdicts import Classification
@@ -26,6 +27,10 @@ class EvaluatedModel(Protocol):
     @property
     def defaults(self) -> NewcomerDefaults:
         """How new entities are treated if nothing else is said."""
+
+    @property
+    def companions(self) -> Sequence[EvaluatedModel]:
+        """The models that answer questions together with this one, beside the same graph."""
 
     def combines(self, refine: bool | RefineSettings) -> bool:
         """Whether answers are ranked by all evidence if nothing else is said."""

@@ -175,10 +175,12 @@ def combined_scores(
     return total
 
 
-def answer_scores(scores: Tensor, num_known: int, weights: RankingWeights, spoken: Mapping[str, Spoken]) -> Tensor:
-    """(answers,) the combined scores of the answers to one question. scores: (answers,) of a model, overwritten"""
-    size = len(scores)
-    return combined_scores([scores[None]], num_known, weights, lambda name, _: spoken[name].row(size))[0]
+def answer_scores(
+    vectors: Sequence[Tensor], num_known: int, weights: RankingWeights, spoken: Mapping[str, Spoken]
+) -> Tensor:
+    """(answers,) the combined scores of the answers to one question. vectors: (answers,) of each model, overwritten"""
+    size, rows = len(vectors[0]), (scores[None] for scores in vectors)
+    return combined_scores(rows, num_known, weights, lambda name, _: spoken[name].row(size))[0]
 
 
 @dataclass(frozen=True)

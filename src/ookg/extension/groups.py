@@ -33,12 +33,14 @@ class Preparation:
 
     ways: how questions are answered by the number of triples, and from how many on vectors are fitted; None where all
         newcomers are treated alike
+    companions: the same for each of the model's companions
     """
 
     weights: Weights
     limit: NeighborLimit | None = None
     refine: RefineSettings | None = None
     ways: Ways | None = None
+    companions: tuple[Preparation, ...] = ()
 
     @property
     def is_single(self) -> bool:

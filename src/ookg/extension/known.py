@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ookg.evidence.combined import GraphEvidence, RankingWeights
@@ -27,6 +28,10 @@ class KnownModel(LabelledVectors, Protocol):
     @property
     def known_evidence(self) -> GraphEvidence:
         """What the training triples say beside the vectors."""
+
+    @property
+    def companions(self) -> Sequence[KnownModel]:
+        """The models that answer questions together with this one, beside the same graph."""
 
     def without(self, triples: IntArray) -> KnownModel:
         """The same vectors beside a graph that never had some of the training triples, (triples, 3)."""

@@ -109,8 +109,10 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
     answers = []
     for start in range(0, len(asked), QUESTIONS_AT_ONCE):
         part = asked[start : start + QUESTIONS_AT_ONCE]
-        for one, scores in zip(part, _distance_scores(state, part), strict=True):
-            answers.append(_prediction(state, one, scores, options, ranking))
+        of_models = [_distance_scores(model, part) for model in (state, *state.companions)]
+        for place, one in enumerate(part):
+            vectors = [scores[place] for scores in of_models]
+            answers.append(_prediction(state, one, vectors, options, ranking))
     return answers
 
 
@@ -161,14 +163,19 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
         scores[group.entities] = np.where(np.isnan(gaps), -np.inf, -gaps)
 
 
-def _prediction(state: State, asked: Asked, scores: Scores, options: AnswerOptions, ranking: Ranking) -> Prediction:
-    """scores: -D with each entity, overwritten"""
+def _prediction(
+    state: State, asked: Asked, vectors: Sequence[Scores], options: AnswerOptions, ranking: Ranking
+) -> Prediction:
+    """vectors: -D with each entity by the model and each companion, overwritten; NaN where one has no vector for it"""
     num_known, entity = state.num_known, asked.entity
     way = ranking.way(state, entity)
     weights = ranking.weights if way is None else way.evidence_weights
     spoken = _spoken(state, asked, weights)
-    if weights is not None:
-        scores = answer_scores(torch.from_numpy(scores), num_known, weights, spoken).numpy()
+    scores, *others = vectors
+    together = [scores, *(other for other in others if not np.isnan(other[:num_known]).any())]
+    counts = RankingWeights.alone() if weights is None and len(together) > 1 else weights
+    if counts is not None:
+        scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
     if not options.new_answers:
         scores[num_known:] = -np.inf
     if entity >= num_known:
@@ -196,7 +203,7 @@ def _prediction(state: State, asked: Asked, scores: Scores, options: AnswerOptio
         return Prediction(answers, [], [], None)
     made_of = Reasons(partial(explanation, state, entity, asked.relation))
     trust = trust_in(state, entity, combine=weights is not None if way is None else None)
-    return Prediction(answers, made_of, [], trust, None if way is None else str(way))
+    return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(len(together)))
 
 
 def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:

@@ -30,6 +30,8 @@ class State:
     evidence: what the graph says beside the vectors; None until a question needs it
     groups: by names, which are numbers; group_of: the group of each new entity and, below 0, of each new relation
     following: the number of the next triple; following_group: the name of the next group
+    companions: the same given triples as the model's companions see them: their groups are their own, all else is this
+        one's; without evidence
     """
 
     model: KnownModel
@@ -43,12 +45,18 @@ class State:
     following_group: int = 0
     evidence: GraphEvidence | None = None
     removed: frozenset[Triple] = frozenset()
+    companions: tuple[State, ...] = ()
 
     @classmethod
     def nothing_given(cls, model: KnownModel, preparation: Preparation) -> State:
         """A model alone."""
-        graph = GrownGraph(model.index, model.statistics, counts_pairs=not preparation.is_single)
-        return cls(model, preparation, model.entities, model.relations, graph)
+        is_single = all(one.is_single for one in (preparation, *preparation.companions))
+        graph = GrownGraph(model.index, model.statistics, counts_pairs=not is_single)
+        alone = cls(model, preparation, model.entities, model.relations, graph)
+        together = zip(model.companions, preparation.companions, strict=True)
+        return replace(
+            alone, companions=tuple(replace(alone, model=one, preparation=prepared) for one, prepared in together)
+        )
 
     @property
     def num_known(self) -> int:
@@ -219,6 +227,24 @@ def _regrouped(state: State, nodes: Sequence[int], come: Batch, gone: IntArray) 
         groups=state.groups.changed({name: group for name, group in groups.items() if name not in empty}, empty),
         group_of=state.group_of.changed(homes, [node for node in moved if node not in homes]),
         following_group=following,
+        companions=tuple(
+            _regrouped(_companion_of(state, one, model), nodes, come, gone)
+            for one, model in zip(state.companions, state.model.companions, strict=True)
+        ),
+    )
+
+
+def _companion_of(state: State, before: State, model: KnownModel) -> State:
+    """The state of a companion with what has changed; its groups are those of before."""
+    return replace(
+        state,
+        model=model,
+        preparation=before.preparation,
+        groups=before.groups,
+        group_of=before.group_of,
+        following_group=before.following_group,
+        evidence=None,
+        companions=(),
     )
 
 

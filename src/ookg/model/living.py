@@ -29,12 +29,12 @@ from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.trust import Trust
-from ookg.storage.checkpoint import MODEL_FILE, load_checkpoint, read_description
+from ookg.storage.checkpoint import MODEL_FILE, Checkpoint, load_checkpoint, read_description
 from ookg.storage.journal import Batch, Kind, Triple, Written
 from ookg.storage.journals import open_journal
 from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
 from ookg.storage.versions import KEPT, Version, roll_back, versions
-from ookg.training.continuing import UpdateSettings
+from ookg.training.continuing import Growth, UpdateSettings
 
 MANY_BATCHES = 64  # so many at once are read as one difference
 
@@ -87,6 +87,7 @@ class Expected:
 class Cost:
     """What an update would take.
 
+    steps: of the model and its companions, in all
     seconds: by what a step took before, on `device`; None if that is not known
     """
 
@@ -539,12 +540,19 @@ def _expected(current: Current) -> Expected | None:
 
 def _cost(current: Current) -> Cost | None:
     """What an update would take, by how long steps took before; None for a model that cannot be updated."""
-    checkpoint = current.version.checkpoint
+    checkpoint, growth = current.version.checkpoint, growth_of(current)
     try:
-        settings = training_settings(checkpoint)
+        each = [_cost_of(one, growth) for one in (checkpoint, *checkpoint.companions.values())]
     except InputError:
         return None
-    steps = UpdateSettings().steps_for(growth_of(current), settings)
+    seconds = [cost.seconds for cost in each if cost.seconds is not None]
+    in_all = round(sum(seconds), 3) if len(seconds) == len(each) else None
+    return Cost(sum(cost.steps for cost in each), in_all, each[0].device)
+
+
+def _cost_of(checkpoint: Checkpoint, growth: Growth) -> Cost:
+    """That of a model, or of a companion."""
+    steps = UpdateSettings().steps_for(growth, training_settings(checkpoint))
     provenance = checkpoint.provenance
     earlier = [(provenance.get("update") or {}, "steps"), (provenance, "step")]
     for values, name in earlier:

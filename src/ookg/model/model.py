@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -56,7 +57,8 @@ from ookg.simulation.judge import FittedJudge, JudgeSettings
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.simulation.tuning import Tuning, TuningSettings, tune
 from ookg.simulation.ways import Ways
-from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, save_newcomer_choice
+from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_choice
+from ookg.storage.companions import named, save_together
 from ookg.storage.names import add_names, stored_names
 from ookg.system.progress import Reporter
 from ookg.types import IntArray
@@ -92,9 +94,9 @@ class Model:
         return cls(load_checkpoint(directory, device))
 
     def save(self, directory: str | Path) -> None:
-        """Write a model directory, atomically, with what is chosen for new entities; names go with it."""
+        """Write a model directory, atomically, with what is chosen for new entities, its names and its companions."""
         names, home = self.names, self.checkpoint.directory
-        save_checkpoint(self.checkpoint, directory)
+        save_together(self.checkpoint, directory)
         if len(names) and home is not None and home.resolve() != Path(directory).resolve():
             add_names(directory, names, replace=True)
 
@@ -110,6 +112,34 @@ class Model:
     def with_choice(self, choice: NewcomerChoice) -> Model:
         """This model with another choice for new entities, such as `tune(...).choice`; `save` keeps it."""
         return Model(replace(self.checkpoint, newcomers=choice.to_dict()), self._trained or self)
+
+    @cached_property
+    def companions(self) -> tuple[Model, ...]:
+        """The models that answer questions together with this one, beside the same graph."""
+        trained, graph = self._trained, self.checkpoint.graph
+        if trained is not None and trained.checkpoint.companions is self.checkpoint.companions:
+            return tuple(one.beside(graph) for one in trained.companions)
+        return tuple(Model(one).beside(graph) for one in self.checkpoint.companions.values())
+
+    def with_companions(self, models: Iterable[Model]) -> Model:
+        """This model together with others that know the same: answers are ranked by the mean of standardised scores.
+
+        They must have the same entity and relation labels in the same order. `save` keeps them; none: this one alone.
+        """
+        models = list(models)
+        for one in models:
+            for what, mine, other in (
+                ("entities", self.entities, one.entities),
+                ("relations", self.relations, one.relations),
+            ):
+                if mine != other:
+                    problem = f"{one!r} has other {what} than {self!r}, or in another order"
+                    raise InputError(f"{problem}; train both on the same triples")
+            if one.embedding.device != self.embedding.device:
+                problem = f"a model on {one.embedding.device} together with one on {self.embedding.device}"
+                raise InputError(f"{problem}; load both on the same device")
+        companions = named([one.checkpoint for one in models])
+        return Model(replace(self.checkpoint, companions=companions), self._trained or self)
 
     def with_judge(self, judge: FittedJudge | None) -> Model:
         """This model with a judge that learned with it; `save` keeps it, `classify(..., judge=True)` uses it."""
@@ -167,6 +197,8 @@ class Model:
     def __repr__(self) -> str:
         geometry = self.checkpoint.embedding.geometry
         kind = f"{type(geometry).__name__}, dim {geometry.dim}, norm {geometry.norm}"
+        if self.checkpoint.companions:
+            kind += f", with {', '.join(self.checkpoint.companions)}"
         return f"<ookg.Model {kind}: {len(self.entities):,} entities, {len(self.relations):,} relations>"
 
     @property
@@ -236,7 +268,7 @@ class Model:
             return self
         return self.beside(graph.without(triples))
 
-    def beside(self, graph: KnownGraph) -> Model:
+    def beside(self, graph: KnownGraph | None) -> Model:
         """The same vectors beside another graph of the same entities and relations."""
         return Model(replace(self.checkpoint, graph=graph), self._trained or self)
 
@@ -261,12 +293,20 @@ class Model:
     def _preparation(
         self, weights: Weights | None, limit: NeighborLimit | None, refine: bool | RefineSettings | None
     ) -> Preparation:
-        ways = self.ways
-        if weights is None and refine is None and ways is not None:
-            settings = None if ways.refine_from is None else self.refinement(True)
-            return Preparation(self._with_residuals(Precision()), limit, settings, ways)
-        weights = weights or self.default_weights(Correlation())
-        return Preparation(self._with_residuals(weights), limit, self.refinement(refine or False))
+        ways = self.ways if weights is None and refine is None else None
+        if ways is not None:
+            weights, refine = Precision(), ways.refine_from is not None
+        own = weights or self.default_weights(Correlation())
+        companions = tuple(
+            Preparation(
+                one._with_residuals(weights or one.default_weights(Correlation())),
+                limit,
+                one.defaults.refinement_beside(refine or False),
+                ways,
+            )
+            for one in self.companions
+        )
+        return Preparation(self._with_residuals(own), limit, self.refinement(refine or False), ways, companions)
 
     @property
     def ways(self) -> Ways | None:

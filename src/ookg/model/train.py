@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ from ookg.storage.checkpoint import (
     load_checkpoint,
     write_checkpoint,
 )
+from ookg.storage.companions import companion_place, name_companions, prune_companions, unique_names
 from ookg.storage.journals import open_journal
 from ookg.system.files import atomic_write, check_room
 from ookg.system.machine import processor
@@ -137,7 +138,52 @@ def train(
             except InputError as error:
                 raise _not_stored(str(error).split(";")[0], run, model) from error
             storage.state_path.unlink(missing_ok=True)
+            prune_companions(storage.directory)  # those of a model that was there before
         return model
+
+
+def train_together(
+    triples: TripleSource,
+    settings: Sequence[TrainingSettings],
+    *,
+    out: str | Path | None = None,
+    valid: TripleSource | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Model:
+    """Train several models on the same triples, one after the other; the first is returned with the others beside it.
+
+    Questions are answered by all of them together, by the mean of standardised scores. The options are those of
+    `train`. In `out` the first is a model like any other; the others are its companions once the last is trained.
+    """
+    if not settings:
+        raise InputError("no settings to train with; give those of at least one model")
+    if any(one in settings[:place] for place, one in enumerate(settings)):
+        raise InputError("two models with the same settings are one model; give them another model, seed or dimension")
+    triples = as_triples(triples)
+    names = unique_names(one.model for one in settings[1:])
+    places = [None] * len(settings) if out is None else [Path(out), *(companion_place(out, name) for name in names)]
+    models = [
+        train(
+            triples,
+            one,
+            out=place,
+            valid=valid if one.validate_every else None,
+            device=device,
+            resume=resume,
+            overwrite=overwrite,
+            progress=progress,
+        )
+        for one, place in zip(settings, places, strict=True)
+    ]
+    if len(models) == 1:
+        return models[0]
+    if out is None:
+        return models[0].with_companions(models[1:])
+    name_companions(out, names)
+    return Model.load(out)
 
 
 def _model_bytes(triples: Triples, trainer: Trainer) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -19,9 +20,11 @@ from ookg.model.gain import Gain, measured_gain
 from ookg.model.model import Model
 from ookg.simulation.choice import NewcomerChoice
 from ookg.storage.checkpoint import Checkpoint, held_model, load_checkpoint, read_description, update_states
+from ookg.storage.companions import companion_place, prune_companions, write_companion
 from ookg.storage.journal import Journal
 from ookg.storage.journals import open_journal
 from ookg.storage.versions import KEPT, write_version
+from ookg.system.display import counted
 from ookg.system.machine import processor
 from ookg.system.progress import Progress, Reporter
 from ookg.training.continuing import Continued, Growth, Moved, UpdateSettings, continue_training
@@ -86,10 +89,14 @@ def update_model(
     with held_model(directory):
         journal = journal if isinstance(journal, Journal) else open_journal(directory, journal)
         checkpoint = load_checkpoint(directory, str(choose_device(device)))
+        places = {name: companion_place(directory, name) for name in checkpoint.companions}
         # An update that was interrupted goes on to where it was going.
-        until = next((number for number in update_states(directory) if number > checkpoint.journal), journal.last)
+        begun = sorted(number for place in (directory, *places.values()) for number in update_states(place))
+        until = next((number for number in begun if number > checkpoint.journal), journal.last)
         current = Current.of(checkpoint, journal, until)
         trained = training_settings(checkpoint)
+        for companion in checkpoint.companions.values():
+            training_settings(companion)  # one that cannot be updated is refused before the work
         if not current.is_changed and not settings.steps and not settings.seconds:
             return _nothing_new(current, journal, settings)
         plan = growth_of(current)
@@ -97,28 +104,80 @@ def update_model(
         if validate is not None:
             with _bar(progress, "validating", settings.steps_for(plan, trained)) as report:
                 gained = measured_gain(checkpoint.embedding, plan, trained, settings, validate, report)
-        state = directory / f"update-to-{until}.safetensors"
-        with _bar(progress, "updating", settings.steps_for(plan, trained)) as report:
-            continued = continue_training(checkpoint.embedding, plan, trained, settings, report, state)
-        choice, notes = _kept_choice(Model(checkpoint).choice)
+        step = _Step(current, plan, settings, until, progress)
+        companions = {name: _updated_companion(step, name, place) for name, place in places.items()}
+        learned = step.learn(checkpoint, directory)
+        updated = replace(learned.updated, gained=gained)
+        stored = write_version(replace(learned.checkpoint, companions=companions), directory, keep)
+        learned.state.unlink(missing_ok=True)
+        prune_companions(directory)
+        notes = [*updated.notes, *(_note_on_companion(name, one) for name, one in companions.items())]
+        return replace(updated, version=stored.number, pending=journal.last - until, notes=notes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """A model that has learned what came and went: its next version, and the state of its training."""
+
+    checkpoint: Checkpoint
+    updated: Updated
+    state: Path
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """From one version to the next: the same of a model and its companions, whose labels are the same."""
+
+    current: Current
+    plan: Growth
+    settings: UpdateSettings
+    until: int
+    progress: bool | ProgressMaker
+
+    def learn(self, before: Checkpoint, place: Path) -> _Learned:
+        """Train a model on. place: its directory, which keeps the state of the training on the way"""
+        plan, settings, trained = self.plan, self.settings, training_settings(before)
+        state = place / f"update-to-{self.until}.safetensors"
+        with _bar(self.progress, "updating", settings.steps_for(plan, trained)) as report:
+            continued = continue_training(before.embedding, plan, trained, settings, report, state)
+        choice, notes = _kept_choice(Model(before).choice)
         updated = Updated(
-            checkpoint.number,
-            until,
+            before.number,
+            self.until,
             0,
             settings.mode,
             continued.steps,
             round(continued.seconds, 3),
             continued.moved,
             len(plan.added),
-            len(current.removed),
-            plan.num_entities - len(checkpoint.entities),
-            plan.num_relations - len(checkpoint.relations),
-            gained,
+            len(self.current.removed),
+            plan.num_entities - len(before.entities),
+            plan.num_relations - len(before.relations),
             notes=[*notes, *([continued.note] if continued.note else [])],
         )
-        stored = write_version(_next(current, plan, continued, updated, choice), directory, keep)
-        state.unlink(missing_ok=True)
-        return replace(updated, version=stored.number, pending=journal.last - until)
+        return _Learned(_next(before, self.current, plan, continued, updated, choice), updated, state)
+
+
+def _updated_companion(step: _Step, name: str, place: Path) -> Checkpoint:
+    """The next version of a companion, stored; one that an interrupted update has made already is taken."""
+    before = step.current.version.checkpoint.companions[name]
+    settings = json.loads(json.dumps(asdict(step.settings)))  # as it is stored
+    asked = {"from_version": before.number, "journal": step.until, "settings": settings}
+    with held_model(place):
+        there = load_checkpoint(place, before.embedding.device.type)
+        done = there.provenance.get("update") or {}
+        if there.number != before.number and {key: done.get(key) for key in asked} == asked:
+            return there
+        learned = step.learn(before, place)
+        learned.checkpoint.provenance["update"]["settings"] = settings
+        stored = write_companion(learned.checkpoint, place)
+        learned.state.unlink(missing_ok=True)
+        return stored
+
+
+def _note_on_companion(name: str, companion: Checkpoint) -> str:
+    done = companion.provenance["update"]
+    return f"the companion {name} has learned it too, in {counted(done['steps'], 'step')} and {done['seconds']:.1f} s"
 
 
 def _bar(progress: bool | ProgressMaker, label: str, steps: int) -> AbstractContextManager[Reporter | None]:
@@ -153,10 +212,15 @@ def _nothing_new(current: Current, journal: Journal, settings: UpdateSettings) -
 
 
 def _next(
-    current: Current, growth: Growth, continued: Continued, updated: Updated, choice: NewcomerChoice | None
+    before: Checkpoint,
+    current: Current,
+    growth: Growth,
+    continued: Continued,
+    updated: Updated,
+    choice: NewcomerChoice | None,
 ) -> Checkpoint:
-    """The checkpoint of the next version."""
-    before, labels = current.version.checkpoint, current.given()
+    """The checkpoint of the next version of a model, or of a companion of it."""
+    labels = current.given()
     entities = before.entities.extended(labels.entities.labels)
     relations = before.relations.extended(labels.relations.labels)
     triples = np.concatenate([growth.known, growth.added])
@@ -167,7 +231,7 @@ def _next(
             "torch": torch.__version__,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "from_version": before.number,
-            "from_journal": before.journal,
+            "from_journal": current.version.checkpoint.journal,
             "device": device.type,
             "processor": processor(device),
         }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from ookg.newcomers.reducer import Correlation, Uniform
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.choice import NEWCOMER_METHODS, NewcomerChoice, NewcomerMethod, stored_choice
-from ookg.simulation.contenders import Contenders, NewcomerSetup
+from ookg.simulation.contenders import Companion, Contenders, NewcomerSetup
 from ookg.simulation.defaults import can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -126,13 +126,14 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
     """Hide a sample of a model's entities, make each new again from its own triples, and measure."""
     settings = settings or AuditSettings()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
+    companions = Companion.all_of(checkpoint, settings.hiding, settings.retraining, refine=settings.refine)
     setup = NewcomerSetup.of(checkpoint, refine=settings.refine)
     ranks: dict[str, FloatArray] = {TRAINED: simulation.ranks(simulation.trained_scorer)}
-    ranks |= {name: own_ranks for name, own_ranks in setup.ranks(simulation, settings.progress).items()}  # noqa: C416 (keys)
+    ranks |= {name: own_ranks for name, own_ranks in setup.ranks(simulation, settings.progress, companions).items()}  # noqa: C416 (keys)
     overall = _group("all", ranks, simulation, np.ones(len(simulation.queries), dtype=np.bool_))
     best = max((name for name in NEWCOMER_METHODS if name in ranks), key=overall.mrr)
     by_triples = _by_triples(ranks, simulation)
-    fewer = _fewer_triples(ranks, simulation, setup, settings.hiding.seed)
+    fewer = _fewer_triples(ranks, simulation, setup, companions, settings.hiding.seed)
     by_relation = _by_relation(ranks, simulation, checkpoint)
     by_relation.sort(key=lambda group: group.mrr(best) - group.mrr(TRAINED))
     calibration = calibrations(simulation, ranks, settings.hiding.seed)
@@ -221,7 +222,11 @@ def _by_relation(
 
 
 def _fewer_triples(
-    ranks: Mapping[str, FloatArray], simulation: Simulation, setup: NewcomerSetup, seed: int
+    ranks: Mapping[str, FloatArray],
+    simulation: Simulation,
+    setup: NewcomerSetup,
+    companions: Sequence[Companion],
+    seed: int,
 ) -> list[QuestionGroup]:
     """An experiment: the same questions about the same entities, with fewer triples given."""
     rows = simulation.query_triples >= FEWER[-1]
@@ -236,7 +241,8 @@ def _fewer_triples(
         newcomers = limited.newcomers(Correlation(setup.power))
         figures = {"closed form": limited.ranks(TranslationScorer(newcomers))}
         if setup.ways is not None:
-            scorer = Contenders(limited, setup.power).by_ways(setup.ways, setup.refine)
+            beside = [replace(one, simulation=one.simulation.part(large).limited_to(most, seed)) for one in companions]
+            scorer = Contenders(limited, setup.power).by_ways(setup.ways, setup.refine, beside)
             figures["chosen"] = limited.ranks(scorer)
         groups.append(_group(f"{most}", figures, part, everything))
     figures = {name: ranks[name] for name in ("closed form", "chosen") if name in ranks}

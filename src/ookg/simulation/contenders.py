@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,9 @@ from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
 from ookg.simulation.choice import NewcomerMethod
 from ookg.simulation.defaults import DEFAULT_POWER, NewcomerDefaults, can_refine
-from ookg.simulation.simulated import Simulation
+from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.retraining import Retraining
+from ookg.simulation.simulated import Simulation, simulate
 from ookg.simulation.ways import Ways, WaysScorer
 from ookg.system.progress import Progress, Reporter
 from ookg.types import FloatArray, IntArray
@@ -36,6 +38,30 @@ if TYPE_CHECKING:
 # under a softmax the weights that make the right answers likeliest among all do so among any equally likely sample.
 FIT_NUMBERS, FIT_QUESTIONS = 1 << 26, 1024
 FIT = 18  # the purpose of the random stream that samples questions and rivals
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A model that answers together with another: the same hidden entities with its vectors.
+
+    refine: how its vectors are fitted, None where they cannot be
+    """
+
+    simulation: Simulation
+    refine: RefineSettings | None
+
+    @classmethod
+    def all_of(
+        cls, checkpoint: Checkpoint, hiding: HidingSettings, retraining: Retraining | None, *, refine: bool = True
+    ) -> list[Companion]:
+        """Those of a model, with the same entities hidden: which ones hangs on the triples and the seed alone."""
+        alike = None if retraining is None else replace(retraining, reference=False)
+        companions = []
+        for one in checkpoint.companions.values():
+            companion = replace(one, graph=checkpoint.graph)
+            fitted = NewcomerSetup.of(companion, refine=refine).refine
+            companions.append(cls(simulate(companion, hiding, alike), fitted))
+        return companions
 
 
 @dataclass(frozen=True)
@@ -58,13 +84,15 @@ class Contenders:
         """Vectors and the evidence of the graph."""
         return CombinedScorer([TranslationScorer(newcomers)], self.simulation.evidence, weights)
 
-    def by_ways(self, ways: Ways, refine: RefineSettings | None) -> Scorer:
+    def by_ways(self, ways: Ways, refine: RefineSettings | None, companions: Sequence[Companion] = ()) -> Scorer:
         """What `predict` does where nothing is said: by each newcomer's number of triples."""
-        simulation = self.simulation
-        newcomers = simulation.newcomers(Precision(residuals=simulation.residuals))
-        if ways.refine_from is not None and refine is not None:
-            newcomers = newcomers.refined_by(refine, least=ways.refine_from)
-        return WaysScorer([TranslationScorer(newcomers)], simulation.evidence, ways, newcomers.counts)
+        scorers = []
+        for one in (Companion(self.simulation, refine), *companions):
+            newcomers = one.simulation.newcomers(Precision(residuals=one.simulation.residuals))
+            if ways.refine_from is not None and one.refine is not None:
+                newcomers = newcomers.refined_by(one.refine, least=ways.refine_from)
+            scorers.append(TranslationScorer(newcomers))
+        return WaysScorer(scorers, self.simulation.evidence, ways, scorers[0].newcomers.counts)
 
     def fitted_weights(
         self, newcomers: Newcomers, queries: Queries, seed: int = 0, now: RankingWeights | None = None
@@ -141,8 +169,10 @@ class NewcomerSetup:
             ways = ways.without_refining()
         return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind], ways)
 
-    def ranks(self, simulation: Simulation, progress: bool = False) -> dict[NewcomerMethod, FloatArray]:
-        """The ranks of the right answers to the simulation's questions, by each method."""
+    def ranks(
+        self, simulation: Simulation, progress: bool = False, companions: Sequence[Companion] = ()
+    ) -> dict[NewcomerMethod, FloatArray]:
+        """The ranks of the right answers to the simulation's questions, by each method; by "chosen" with companions."""
         contenders = Contenders(simulation, self.power)
         newcomers = contenders.closed
         ranks: dict[NewcomerMethod, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
@@ -152,7 +182,7 @@ class NewcomerSetup:
             ranks["refined"] = simulation.ranks(TranslationScorer(newcomers))
         ranks["combined"] = simulation.ranks(contenders.combined(newcomers, self.ranking))
         if self.ways is not None:
-            ranks["chosen"] = simulation.ranks(contenders.by_ways(self.ways, self.refine))
+            ranks["chosen"] = simulation.ranks(contenders.by_ways(self.ways, self.refine, companions))
         return ranks
 
 

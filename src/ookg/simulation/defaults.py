@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ookg.errors import InputError
@@ -104,6 +104,16 @@ class NewcomerDefaults:
             name = type(self.checkpoint.embedding.geometry).__name__
             raise InputError(f"refine is for {refinable_models()}, and this is {name}; leave it out")
         return refine if isinstance(refine, RefineSettings) else self.refine
+
+    def refinement_beside(self, refine: bool | RefineSettings) -> RefineSettings | None:
+        """How vectors are fitted together with those of another model, which `refine` is for.
+
+        Margin and rate fit the scale of a model's vectors, so they are its own. None if vectors cannot be fitted, too.
+        """
+        if not refine or not can_refine(self.checkpoint.embedding):
+            return None
+        own = self.refine
+        return replace(refine, margin=own.margin, lr=own.lr) if isinstance(refine, RefineSettings) else own
 
     def ranking_weights(self, combine: bool | RankingWeights, refined: bool) -> RankingWeights | None:
         """How evidence is weighed if `combine` says so: as it says, or as `ranking` does; None if it is not."""

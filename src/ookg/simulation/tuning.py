@@ -10,7 +10,8 @@ One half of the hidden entities is what settings are chosen on, the other half w
    these entities are better on the other half, both ways together, than the stored ones or the defaults.
 
 Then, on all hidden entities: how `predict` answers where nothing is said, by the newcomer's number of triples
-(`choosing.py`), which is checked by fitting to one half and asking about the other.
+(`choosing.py`), which is checked by fitting to one half and asking about the other. Companions of the model are trained
+without the hidden entities as well, and answer together with it there; all else is chosen for the model alone.
 
 Better means: a higher MRR by `LEAST_GAIN` or more, and by more than the standard error of the difference. What the
 questions cannot decide stays as it is.
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -36,7 +37,7 @@ from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
 from ookg.simulation.choice import NewcomerChoice, NewcomerMethod
 from ookg.simulation.choosing import KNOTS, Tried, choose_ways
-from ookg.simulation.contenders import Contenders, NewcomerSetup
+from ookg.simulation.contenders import Companion, Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
@@ -133,16 +134,17 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     settings = settings or TuningSettings()
     seed, begun = settings.hiding.seed, monotonic()
     simulation = simulate(checkpoint, settings.hiding, settings.retraining)
+    companions = Companion.all_of(checkpoint, settings.hiding, settings.retraining)
     first, _ = simulation.halves(seed)
     before, stored = NewcomerSetup.of(checkpoint), NewcomerDefaults.of(checkpoint)
     search = _Search(first, settings, begun)
     power = search.power(before.power)
     refine = None if before.refine is None else search.refinement(before.refine, power)
     ranking = search.ranking(power, refine, stored.ranking) if simulation.is_exact else {}
-    ways = search.ways(simulation, refine) if simulation.is_exact else None
+    ways = search.ways([Companion(simulation, refine), *companions]) if simulation.is_exact else None
     usual = ranking.get("closed form" if refine is None else "refined", before.ranking)
     chosen = NewcomerSetup(power, refine, usual, ways or before.ways)
-    ranks = chosen.ranks(simulation, settings.progress)
+    ranks = chosen.ranks(simulation, settings.progress, companions)
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
     choice = NewcomerChoice(
         power=power,
@@ -156,7 +158,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     )
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}
-    old = before.ranks(simulation, settings.progress) if before != chosen else {}
+    old = before.ranks(simulation, settings.progress, companions) if before != chosen else {}
     reported |= {f"{name}, before": one for name, one in old.items()}
     reported |= {f"{name}, chosen": one for name, one in ranks.items()}
     report = {name: RankSummary.of(one[~is_first]) for name, one in reported.items()}
@@ -214,8 +216,11 @@ class _Search:
             return {name: now[name] for name in vectors}
         return {name: self._weights(name, contenders, newcomers, now[name]) for name, newcomers in vectors.items()}
 
-    def ways(self, simulation: Simulation, refine: RefineSettings | None) -> Ways | None:
-        """How questions are answered by the number of triples; None if the hidden entities have too few."""
+    def ways(self, models: Sequence[Companion]) -> Ways | None:
+        """How questions are answered by the number of triples; None if the hidden entities have too few.
+
+        models: those that answer together
+        """
 
         def note(tried: Tried) -> None:
             vector = "fitted vector" if tried.refine else "closed form"
@@ -225,7 +230,8 @@ class _Search:
                 figures = f"MRR {tried.alone:.4f} by the closed form alone, {tried.mrr:.4f} with what speaks beside it"
                 print(f"tried {what}: {figures}", file=sys.stderr, flush=True)
 
-        return choose_ways([simulation], [refine], self.settings.triples, self.settings.hiding.seed, note)
+        simulations, refine = [one.simulation for one in models], [one.refine for one in models]
+        return choose_ways(simulations, refine, self.settings.triples, self.settings.hiding.seed, note)
 
     def _weights(
         self, name: NewcomerMethod, contenders: Contenders, newcomers: Newcomers, now: RankingWeights

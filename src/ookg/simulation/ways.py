@@ -46,7 +46,13 @@ class Way:
         return self.ranking if self.ranking.of_sources() or self.ranking[NEW] else None
 
     def __str__(self) -> str:
+        return self.in_words()
+
+    def in_words(self, models: int = 1) -> str:
+        """What answers. models: how many answer together"""
         vector = "fitted vector" if self.refine else "vector of the closed form"
+        if models > 1:
+            vector = f"{'fitted vectors' if self.refine else 'vectors of the closed form'} of {models} models"
         evidence = ", ".join(name for name, _ in self.ranking.of_sources())
         return f"{vector} with {evidence}" if evidence else vector
 

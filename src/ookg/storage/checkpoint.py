@@ -8,6 +8,8 @@
     journal.sqlite        what was added and removed since (`storage.journal`); or, where that lies in PostgreSQL,
     journal.json          which of the database's journals it is
     names.safetensors     what its ids are called, where that was said (`storage.names`)
+    companions/NAME/      models that answer together with it, each a directory like this one; model.json says which
+                          version of each (`storage.companions`)
     data-XXXXXXXX/
       vectors.safetensors    entities and relations, float32
       entities.safetensors   text: the labels' bytes one after the other; offsets: where each begins; order: the ids in
@@ -55,8 +57,10 @@ from ookg.models import GEOMETRIES, registered_name
 from ookg.models.embedding import Embedding
 from ookg.storage.data import (
     CHECKED_BYTES,
+    ENTITIES,
     FILES,
     OLD_FILES,
+    RELATIONS,
     VECTORS,
     StoredData,
     damage_named,
@@ -81,6 +85,8 @@ from ookg.types import IntArray
 
 FORMAT, VERSION = "ookg model", 2
 MODEL_FILE = "model.json"
+COMPANIONS = "companions"  # the folder of the models that answer together with this one, and what model.json calls them
+COMPANION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 VERSION_NAME = re.compile(r"version-([1-9][0-9]{0,17})\.json")
 STATE_FILE = "training-state.safetensors"
 UPDATE_STATE_NAME = re.compile(r"update-to-([0-9]{1,18})\.safetensors")
@@ -102,6 +108,7 @@ class Checkpoint:
     journal: the last batch of its directory's journal that it has learned; number: of this version of the model
     directory: where it was read from
     lock: what keeps the files of an open model from being removed
+    companions: by their names, models with the same labels that answer together with it; they have none themselves
     """
 
     embedding: Embedding
@@ -113,6 +120,7 @@ class Checkpoint:
     newcomers: dict[str, Any] | None = None
     journal: int = field(default=0, kw_only=True, compare=False)
     number: int = field(default=1, kw_only=True, compare=False)
+    companions: dict[str, Checkpoint] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     directory: Path | None = field(default=None, repr=False, compare=False)
     lock: PathLock | None = field(default=None, repr=False, compare=False)
 
@@ -220,10 +228,18 @@ def write_new_data(checkpoint: Checkpoint, directory: Path) -> dict[str, Any]:
         "settings": checkpoint.settings,
         "provenance": checkpoint.provenance,
     }
-    description[DIGEST] = _content_digest(description)
+    description = naming_companions(description, {name: one.number for name, one in checkpoint.companions.items()})
     if checkpoint.newcomers is not None:
         description[NEWCOMERS] = _newcomer_section(checkpoint.newcomers)
     return description
+
+
+def naming_companions(description: dict[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
+    """A description with its digest that names these companions, each by the number of its version, and no others."""
+    named = {name: value for name, value in description.items() if name not in (COMPANIONS, DIGEST)}
+    if numbers:
+        named[COMPANIONS] = numbers
+    return named | {DIGEST: _content_digest(named)}
 
 
 def save_newcomer_choice(values: dict[str, Any], directory: str | Path, checkpoint: Checkpoint) -> None:
@@ -405,7 +421,20 @@ def check_model(directory: str | Path, journal: str | None = None) -> list[FileC
         ):
             continue  # it was replaced meanwhile
         kept, changes = _checked_earlier(directory), _checked_journal(directory, journal)
-        return [*checks, *kept, *changes, *_checked_names(directory)]
+        return [*checks, *kept, *changes, *_checked_names(directory), *_checked_companions(directory, description)]
+
+
+def _checked_companions(directory: Path, description: dict[str, Any]) -> list[FileCheck]:
+    checks = []
+    for name, number in description.get(COMPANIONS, {}).items():
+        place = directory / COMPANIONS / name
+        try:
+            _version_description(place, number)  # it must be there
+            checked = [*_checked_version(place, MODEL_FILE, read_description(place)), *_checked_earlier(place)]
+        except ModelFileError as error:
+            checked = [FileCheck(MODEL_FILE, 0, str(error).removeprefix(f"{place}: ").split(";")[0], True)]
+        checks += [replace(file, name=f"{COMPANIONS}/{name}/{file.name}") for file in checked]
+    return checks
 
 
 def _checked_version(directory: Path, name: str, description: dict[str, Any]) -> list[FileCheck]:
@@ -516,7 +545,28 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
             lock,
             journal=_journal(description),
             number=_number(description),
+            companions=_read_companions(directory, description, device),
         )
+
+
+def _read_companions(directory: Path, description: dict[str, Any], device: str) -> dict[str, Checkpoint]:
+    """The companions that a description names; one with other labels is refused."""
+    companions = {}
+    for name, number in description.get(COMPANIONS, {}).items():
+        place = directory / COMPANIONS / name
+        version = _version_description(place, number)
+        for file in (ENTITIES, RELATIONS):  # the same labels in the same order are the same bytes
+            if version.get("digests", {}).get(file) != description["digests"].get(file):
+                problem = f"its {Path(file).stem} are not those of {directory}"
+                raise ModelFileError(f"{place}: {problem}; {RESTORE}")
+        companions[name] = _read(place, version, device)
+    return companions
+
+
+def _version_description(directory: Path, number: int) -> dict[str, Any]:
+    """The description of the version with a number, the model or an earlier one."""
+    description = read_description(directory)
+    return description if _number(description) == number else read_description(directory, version_name(number))
 
 
 def stored_newcomers(directory: str | Path) -> dict[str, Any] | None:
@@ -574,6 +624,7 @@ def read_description(directory: Path, name: str = MODEL_FILE) -> dict[str, Any]:
         ("provenance", lambda value: isinstance(value, dict)),
         ("number", lambda value: value is None or (type(value) is int and value >= 1)),
         ("journal", lambda value: value is None or (type(value) is int and value >= 0)),
+        (COMPANIONS, lambda value: value is None or ("digests" in description and _are_companions(value))),
     ):
         if not fits(description.get(entry)):
             problem = f"{path}: damaged ({entry!r} is {description.get(entry)!r})"
@@ -585,6 +636,13 @@ def read_description(directory: Path, name: str = MODEL_FILE) -> dict[str, Any]:
         problem = "damaged model description (its content is not what was written)"
         raise ModelFileError(f"{path}: {problem}; restore it or train again")
     return description
+
+
+def _are_companions(value: Any) -> bool:
+    """Whether these are companions by name, each with the number of a version."""
+    return isinstance(value, dict) and all(
+        COMPANION_NAME.fullmatch(name) and type(number) is int and number >= 1 for name, number in value.items()
+    )
 
 
 def _is_complete(names: set[str], version: int) -> bool:
