@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import ookg
 from fuzz.version_1 import as_version_1
 from ookg.errors import ModelFileError
 from ookg.extension.questions import AnswerOptions
@@ -27,7 +28,7 @@ FORBIDDEN = ("training", "newcomers", "scoring", "evidence", "simulation", "eval
 
 
 def answers(model: Model) -> list[tuple[str, float]]:
-    extended = model.extend(GIVEN)
+    extended = model.extend(GIVEN, weights=ookg.Correlation())
     asked = extended.predict(head="x", relation="r1", options=AnswerOptions(combine=True))
     return [(answer.entity, answer.score) for answer in asked.answers]
 
@@ -59,7 +60,7 @@ def test_opening_and_a_first_question_neither_sort_nor_read_the_triples(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.save(tmp_path)
-    expected = model.extend(GIVEN).predict(head="x", relation="r1")
+    expected = model.extend(GIVEN, weights=ookg.Correlation()).predict(head="x", relation="r1")
 
     def unexpected(*_: object, **__: object) -> None:
         raise AssertionError("this is not needed")
@@ -68,7 +69,7 @@ def test_opening_and_a_first_question_neither_sort_nor_read_the_triples(
     monkeypatch.setattr(data, "_triples", unexpected)
     monkeypatch.setattr(Vocabulary.order, "func", unexpected)
     opened = Model.load(tmp_path)
-    assert opened.extend(GIVEN).predict(head="x", relation="r1").answers == expected.answers
+    assert opened.extend(GIVEN, weights=ookg.Correlation()).predict(head="x", relation="r1").answers == expected.answers
     assert isinstance(opened.entities, StoredVocabulary)
     with pytest.raises(AssertionError, match="not needed"):
         len(opened.checkpoint.triples)
@@ -153,7 +154,7 @@ def test_a_damaged_index_is_named_where_it_is_read(model: Model, tmp_path: Path,
     place = entity if array == "offsets" else int(model.index.offsets[entity])
     change(tmp_path, "index", array, place, value)
     opened = Model.load(tmp_path)
-    opened.extend(GIVEN[1:2])  # which does not read what is damaged
+    opened.extend(GIVEN[1:2], weights=ookg.Correlation())  # which does not read what is damaged
     for read in (read_as_a_question_does, read_many_rows):
         with pytest.raises(ModelFileError, match=r"index\.safetensors: damaged model file \(.*; the model is damaged"):
             read(opened, entity)
