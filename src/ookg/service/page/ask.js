@@ -43,7 +43,7 @@ export class Ask {
     this.line = el("div", { class: "question" });
     this.chips = el("div", { class: "chips", role: "group", "aria-label": "Ask for" });
     this.hideKnown = el("input", { type: "checkbox", id: "hide-known" });
-    this.combine = el("input", { type: "checkbox", id: "combine" });
+    this.alone = el("input", { type: "checkbox", id: "alone" });
     this.results = el(
       "div",
       { class: "answers" },
@@ -61,9 +61,9 @@ export class Ask {
         el("label", { class: "check", for: "hide-known" }, this.hideKnown, "Only what is missing"),
         el(
           "label",
-          { class: "check", for: "combine", title: "Weighs in direct links and habits of relations, beside the vectors" },
-          this.combine,
-          "With links of the graph",
+          { class: "check", for: "alone", title: "Leaves out what links, paths and company say beside the vectors" },
+          this.alone,
+          "By the vector alone",
         ),
         el("button", { type: "submit", class: "button button-main" }, "Ask"),
       ),
@@ -160,7 +160,7 @@ export class Ask {
       const relationLabel = this.relation.text;
       const question = { [this.end]: this.entity.id, relation, top, explain: true };
       question.hide_known = this.hideKnown.checked;
-      if (this.combine.checked) question.combine = true;
+      if (this.alone.checked) question.combine = false;
       this.results.replaceChildren(loading("Asking"));
       if (!isRestored) this.onAsked({ relation, end: this.end });
       const prediction = await api.predict(question);
