@@ -22,9 +22,9 @@ from ookg.newcomers.refinement import default_refinement
 from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.contenders import Contenders
-from ookg.simulation.defaults import DEFAULT_WAYS
 from ookg.simulation.hiding import Hidden, HidingSettings, hide
 from ookg.simulation.simulated import Simulation
+from ookg.simulation.ways import DEFAULT_WAYS
 from ookg.training.loop import TrainingRun, choose_device
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer

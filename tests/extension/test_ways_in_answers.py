@@ -14,7 +14,7 @@ from conftest import SMALL, random_triples
 from ookg.extension.questions import AnswerOptions, Question, Ranking
 from ookg.model.model import Model
 from ookg.simulation.choice import NewcomerChoice
-from ookg.simulation.defaults import DEFAULT_WAYS
+from ookg.simulation.ways import DEFAULT_WAYS
 from ookg.simulation.trust import Calibration, Outcomes
 from ookg.simulation.ways import Way, Ways
 

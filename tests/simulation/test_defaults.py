@@ -10,8 +10,8 @@ from ookg.newcomers.reducer import Correlation, Degree, Uniform
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.contenders import NewcomerSetup
-from ookg.simulation.defaults import DEFAULT_WAYS, REDUNDANT_SHARE, NewcomerDefaults
-from ookg.simulation.ways import Way, Ways
+from ookg.simulation.defaults import REDUNDANT_SHARE, NewcomerDefaults
+from ookg.simulation.ways import DEFAULT_WAYS, Way, Ways
 
 GRAPH = [(f"e{number}", "next", f"e{(number + 1) % 9}") for number in range(9)]
 CHOICE = NewcomerChoice(

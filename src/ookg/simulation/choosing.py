@@ -28,9 +28,8 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
-from ookg.simulation.defaults import DEFAULT_WAYS, FITTED_RANKING
 from ookg.simulation.simulated import Simulation
-from ookg.simulation.ways import Way, Ways
+from ookg.simulation.ways import DEFAULT_WAYS, FITTED_RANKING, Way, Ways
 from ookg.types import BoolArray, FloatArray, IntArray
 
 KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from ookg.errors import InputError
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
-from ookg.models import refinable_models
+from ookg.models import Projected, refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.simulation.choice import NewcomerChoice, NewcomerMethod, stored_choice
 from ookg.simulation.trust import Calibration
-from ookg.simulation.ways import Way, Ways
+from ookg.simulation.ways import DEFAULT_WAYS, Ways
 
 if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
@@ -25,18 +25,6 @@ DEFAULT_RANKING: dict[NewcomerMethod, RankingWeights] = {
     "closed form": CLOSED_FORM_WEIGHTS,
     "refined": RankingWeights(),
 }
-# How questions are answered where nothing is said and nothing was tuned, by the newcomer's number of triples. Rounded
-# from what ranked well on hidden entities of five graphs (FB15k-237, NELL-995, CoDEx-S, WN11, FB15k): evidence is
-# counted as confidences and as logarithms of shares, so that it means the same on other graphs
-# (`benchmarks/few_triples.py`). Beside evidence, fitted vectors were no better there; `ookg tune` tries them.
-DEFAULT_WAYS = Ways(
-    [
-        Way(1, False, RankingWeights.alone(vector=1.0, links=6.0, paths=0.2, company=0.3, new=-1.0)),
-        Way(6, False, RankingWeights.alone(vector=1.0, links=8.0, paths=0.3, company=0.4, new=-1.0)),
-    ]
-)
-# What `ookg tune` starts from with fitted vectors. Newcomers that were fitted lie farther from all that is asked.
-FITTED_RANKING = RankingWeights.alone(vector=1.5, links=8.0, paths=0.2, company=0.4, new=1.0)
 # A graph is redundant if another link all but states this share of its triples: 73 % in FB15k-Head-10, 91 % in WN11,
 # none in the film graph of the demo.
 REDUNDANT_SHARE = 0.2
@@ -81,8 +69,12 @@ class NewcomerDefaults:
 
     @property
     def ways(self) -> Ways | None:
-        """How questions about newcomers are answered by their number of triples; None without training triples."""
-        if self.checkpoint.statistics is None:
+        """How questions about newcomers are answered by their number of triples.
+
+        None without training triples, and under a model that makes no vectors of new entities.
+        """
+        geometry = self.checkpoint.embedding.geometry
+        if self.checkpoint.statistics is None or (geometry.projects and not isinstance(geometry, Projected)):
             return None
         ways = self.choice.ways or DEFAULT_WAYS
         return ways if can_refine(self.checkpoint.embedding) else ways.without_refining()

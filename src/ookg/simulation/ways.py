@@ -130,6 +130,20 @@ class Ways(Sequence[Way]):
         return f"Ways({list(self._ways)!r})"
 
 
+# How questions are answered where nothing is said and nothing was tuned, by the newcomer's number of triples. Rounded
+# from what ranked well on hidden entities of five graphs (FB15k-237, NELL-995, CoDEx-S, WN11, FB15k): evidence is
+# counted as confidences and as logarithms of shares, so that it means the same on other graphs
+# (`benchmarks/few_triples.py`). Beside evidence, fitted vectors were no better there; `ookg tune` tries them.
+DEFAULT_WAYS = Ways(
+    [
+        Way(1, False, RankingWeights.alone(vector=1.0, links=6.0, paths=0.2, company=0.3, new=-1.0)),
+        Way(6, False, RankingWeights.alone(vector=1.0, links=8.0, paths=0.3, company=0.4, new=-1.0)),
+    ]
+)
+# What `ookg tune` starts from with fitted vectors. Newcomers that were fitted lie farther from all that is asked.
+FITTED_RANKING = RankingWeights.alone(vector=1.5, links=8.0, paths=0.2, company=0.4, new=1.0)
+
+
 class WaysScorer(Scorer):
     """Each question scored by the way for its newcomer's number of triples; those about known entities by vectors.
 

@@ -81,7 +81,7 @@ class FewShotMethod(Method):
     def training(self, dataset: str, seed: int) -> FewShotSettings:
         """The default settings of each model."""
         del dataset
-        from ookg.simulation.defaults import DEFAULT_WAYS
+        from ookg.simulation.ways import DEFAULT_WAYS
 
         options = self.options
         if options.get("ways") == "default":
@@ -183,8 +183,7 @@ def by_ways(case: FewShotCase) -> Scorer:
     from ookg.newcomers.reducer import Precision
     from ookg.newcomers.refinement import default_refinement
     from ookg.scoring.scorer import TranslationScorer
-    from ookg.simulation.defaults import DEFAULT_WAYS
-    from ookg.simulation.ways import WaysScorer
+    from ookg.simulation.ways import DEFAULT_WAYS, WaysScorer
 
     dataset, ways = case.dataset.dataset_of(case.shots.split, case.shots.shots), case.ways or DEFAULT_WAYS
     graph = GraphStatistics.count(dataset.train, dataset.num_known, dataset.num_trained)
