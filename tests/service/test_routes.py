@@ -74,6 +74,8 @@ def test_explained_answers_say_why(client: Client, tenet: list[list[str]]) -> No
     assert same["reasons"] == [reason["text"] for reason in values["explanation"]]
     answer = client.post("/v1/explain", json={"head": "TENET", "relation": "language", "answer": "Japanese"}).json()
     assert answer["reasons"] == ["6 of 144 with genre action have language Japanese"]
+    misspelt = client.post("/v1/explain", json={"head": "TENET", "relation": "language", "answer": "Japanes"})
+    assert "did you mean 'Japanese'" in problem(misspelt, 404)
 
 
 def test_reasons_for_heads(client: Client) -> None:
