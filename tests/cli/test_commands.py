@@ -16,6 +16,7 @@ import torch
 
 from conftest import random_triples
 from ookg.cli import COMMANDS, main
+from ookg.cli.console import print_table
 from ookg.evidence.weights import RankingWeights
 from ookg.graph.triples import read_triples, write_triples
 from ookg.model.model import Model
@@ -387,3 +388,12 @@ def test_tables_shorten_iris_and_json_keeps_them(run: Run, folder: Path) -> None
     assert space not in text
     assert all(answer["entity"].startswith(space) for answer in json.loads(run(*options, "--json"))["answers"])
     assert "give NAME=IRI" in run(*options, "--prefix", "ex", code=2)
+
+
+def test_rounded_numbers_of_a_table_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("label", "share"), [("7", "5.5"), ("12", "15.9")])
+    assert capsys.readouterr().out.splitlines() == [
+        "label  share",
+        "7        5.5",
+        "12      15.9",
+    ]

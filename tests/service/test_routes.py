@@ -74,6 +74,8 @@ def test_explained_answers_say_why(client: Client, tenet: list[list[str]]) -> No
     assert same["reasons"] == [reason["text"] for reason in values["explanation"]]
     answer = client.post("/v1/explain", json={"head": "TENET", "relation": "language", "answer": "Japanese"}).json()
     assert answer["reasons"] == ["6 of 144 with genre action have language Japanese"]
+    misspelt = client.post("/v1/explain", json={"head": "TENET", "relation": "language", "answer": "Japanes"})
+    assert "did you mean 'Japanese'" in problem(misspelt, 404)
 
 
 def test_reasons_for_heads(client: Client) -> None:
@@ -330,7 +332,8 @@ def test_health_readiness_and_documents(client: Client) -> None:
     ("body", "status", "words"),
     [
         ("{", 400, "not JSON"),
-        ("[]", 422, "dictionary"),
+        ("[]", 422, "not a JSON object"),
+        ("null", 422, "not a JSON object"),
         ("{}", 422, "no relation"),
         ('{"relation": "genre"}', 422, "either a head or a tail"),
         ('{"head": "a", "tail": "b", "relation": "genre"}', 422, "either a head or a tail"),
@@ -354,5 +357,7 @@ def test_wrong_questions(client: Client, body: str, status: int, words: str) -> 
 def test_what_is_not_there(client: Client) -> None:
     assert "/docs" in problem(client.get("/v2/predict"), 404)
     assert "/docs" in problem(client.get("/v1/predict"), 405)
-    problem(client.post("/v1/predict", content=b"x", headers={"content-type": "text/plain"}), 422)
+    as_curl_sends_it = {"content-type": "application/x-www-form-urlencoded"}
+    sent = client.post("/v1/predict", content=b'{"head": "Inception", "relation": "genre"}', headers=as_curl_sends_it)
+    assert "content-type application/json" in problem(sent, 422)
     problem(client.post("/v1/triples", content=json.dumps({"triples": [["a", "b"]]})), 422)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ookg.simulation.trust import Trust
 
 MOST_IDS = 10  # in a line
+ROUNDED = re.compile(r"-?[\d,]*\.\d+%?")
 
 
 def whole_number(text: str) -> int:
@@ -57,7 +59,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title:
 
     table = Table(header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
-        numeric = any(isinstance(row[position], int | float) for row in rows)
+        numeric = _is_numeric([row[position] for row in rows])
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
@@ -65,6 +67,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title:
     if title is not None:
         console.print(Text(title, "bold"))
     console.print(table)
+
+
+def _is_numeric(cells: Sequence[object]) -> bool:
+    """Whether a column has numbers, also such as were rounded into text; whole ones in text may be labels."""
+    if any(isinstance(cell, int | float) for cell in cells):
+        return True
+    return bool(cells) and all(isinstance(cell, str) and ROUNDED.fullmatch(cell) for cell in cells)
 
 
 def output_console() -> Console:

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--refine",
         action="store_true",
         default=None,
-        help="fit all new vectors to their triples (by their number of triples)",
+        help="fit all new vectors to their triples (only where `ookg tune` chose that)",
     )
     parser.add_argument("--check", action="store_true", help="open the model, check the options, and end")
     parser.add_argument("--quiet", action="store_true", help="log no requests")

@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             for way in choice.ways
         ]
         print_table(("triples", "vector", "weights"), ways, "\nhow newcomers are answered")
-    print(f"best: {choice.best}")
+    print(f"best of closed form, refined and combined on the first half: {choice.best}")
     if not arguments.save and not arguments.quick:
         print("nothing is stored; --save stores it with the model")
     return 0

@@ -106,6 +106,9 @@ def _invalid(error: RequestValidationError) -> Problem:
     first: Mapping[str, Any] = error.errors()[0]
     if first.get("type") == "json_invalid":
         return Problem(400, "the body is not JSON; send a JSON object, with content-type application/json")
+    if first.get("type") == "model_attributes_type" and tuple(first.get("loc", ())) == ("body",):
+        # so it is with JSON of another kind, and with curl's own content-type, under which nobody looks for JSON
+        return Problem(422, "the body is not a JSON object; send one, with content-type application/json")
     place = ".".join(str(part) for part in first.get("loc", ()) if part not in ("body", "query", "path"))
     message = str(first.get("msg", "it is not valid")).removeprefix("Value error, ")
     return Problem(422, f"{place}: {message}; /docs has the form" if place else f"{message}; /docs has the form")

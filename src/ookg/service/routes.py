@@ -233,6 +233,7 @@ def explain(body: ExplainBody, service: Reading) -> Response:
     reasons = [words.reason(question.asked, reason) for reason in extended.explain(question.asked, body.relation)]
     texts = [reason["text"] for reason in reasons]
     if body.answer is not None:
+        extended.around(body.answer)  # an unknown answer is refused: nothing speaks for a misspelt one either
         companies = extended.company(question, [body.answer])[0]
         texts = [words.company(question, body.answer, one) for one in companies]
     return json_response({"explanation": reasons, "reasons": texts})

@@ -44,6 +44,7 @@ from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
 from ookg.simulation.ways import Ways
 from ookg.storage.checkpoint import Checkpoint
+from ookg.system.display import counted
 from ookg.types import FloatArray
 
 POWERS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
@@ -224,7 +225,7 @@ class _Search:
 
         def note(tried: Tried) -> None:
             vector = "fitted vector" if tried.refine else "closed form"
-            what, values = f"{tried.triples} triples, {vector}", tried.ranking.to_dict()
+            what, values = f"{counted(tried.triples, 'triple')}, {vector}", tried.ranking.to_dict()
             self.trials.append(Trial(what, values | {"closed form alone": tried.alone}, tried.mrr))
             if self.settings.progress:
                 figures = f"MRR {tried.alone:.4f} by the closed form alone, {tried.mrr:.4f} with what speaks beside it"

@@ -1,8 +1,8 @@
 """How a question about a newcomer is answered, by its number of triples.
 
-With three triples a newcomer's vector is rough, and what others have in common with it says most; with thirty, a fitted
-vector says most. So there is not one way for all newcomers, but one for each range of numbers of triples: whether the
-vector is fitted, and what it and each kind of evidence count for.
+With three triples a newcomer's vector is rough, and what others have in common with it says most; with thirty, much of
+what is asked is stated in other words already. So there is not one way for all newcomers, but one for each range of
+numbers of triples: whether the vector is fitted, and what it and each kind of evidence count for.
 """
 
 from __future__ import annotations
