@@ -14,9 +14,8 @@ from conftest import SMALL, random_triples
 from ookg.extension.questions import AnswerOptions, Question, Ranking
 from ookg.model.model import Model
 from ookg.simulation.choice import NewcomerChoice
-from ookg.simulation.ways import DEFAULT_WAYS
 from ookg.simulation.trust import Calibration, Outcomes
-from ookg.simulation.ways import Way, Ways
+from ookg.simulation.ways import DEFAULT_WAYS, Way, Ways
 
 FIT = ookg.RefineSettings(steps=5, margin=4.0, lr=0.05, negatives=8)
 COMPANY = ookg.RankingWeights.alone(vector=1.0, company=0.6, links=2.0, new=-1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ookg.cli import main
 from ookg.datasets.few_shot import load_few_shot
 from ookg.errors import InputError, ModelFileError
 from ookg.evaluation.evaluate import RankingOptions, _ready
+from ookg.evidence.combined import RankingWeights
 from ookg.extension.questions import AnswerOptions
 from ookg.model import updating
 from ookg.model.model import Model
@@ -28,6 +30,7 @@ from ookg.simulation.choosing import choose_ways
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.tuning import TuningSettings
+from ookg.simulation.ways import Way, Ways
 from ookg.storage.checkpoint import check_model, read_description, version_files
 from ookg.training.continuing import UpdateSettings
 
@@ -88,9 +91,11 @@ def test_fitted_vectors_have_the_margin_and_rate_of_their_own_model(pair: Model)
     [prepared] = extended.preparation.companions
     assert prepared.refine == RefineSettings(steps=5, margin=own.margin, lr=own.lr, seed=4)
     assert extended.preparation.refine == settings
-    by_ways = pair.extend(NEW).preparation
+    ways = Ways([Way(1, True, RankingWeights.alone())])
+    fitting = pair.with_choice(replace(pair.choice, ways=ways))
+    by_ways = fitting.extend(NEW).preparation
     assert by_ways.companions[0].refine == own
-    assert by_ways.companions[0].ways == by_ways.ways == pair.ways
+    assert by_ways.companions[0].ways == by_ways.ways == ways
 
 
 def test_the_way_says_how_many_answer_and_evidence_counts_once(pair: Model) -> None:

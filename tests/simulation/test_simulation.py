@@ -418,7 +418,7 @@ def test_the_tune_command_chooses_and_stores(run: Run) -> None:
     stored = stored_choice(load_checkpoint("model"))
     assert stored is not None
     assert stored == NewcomerChoice.from_dict(document["choice"])
-    assert "best:" in run("tune", "model", "--quick", "--trials", "1")
+    assert "best of closed form, refined" in run("tune", "model", "--quick", "--trials", "1")
 
 
 @pytest.mark.parametrize(
