@@ -46,7 +46,7 @@ def whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def numbers_of_triples(current: Current) -> tuple[int, ...]:
-    """How many triples the added newcomers have: fewest, most and quartiles; a range from 1 up if none came."""
+    """How many triples the added newcomers have: fewest, quartiles and most; beyond that, or if none came, a range."""
     from ookg.simulation.choosing import KNOTS
 
     added, known = current.difference.added, current.version.entities
@@ -54,9 +54,6 @@ def numbers_of_triples(current: Current) -> tuple[int, ...]:
     counts = [count for label, count in Counter(ends).items() if known.find(label) is None]
     if not counts:
         return KNOTS
-    return tuple(
-        sorted(
-            {round(value) for value in quantiles([*counts, *counts], n=4, method="inclusive")}
-            | {min(counts), max(counts)}
-        )
-    )
+    quartiles = {round(value) for value in quantiles([*counts, *counts], n=4, method="inclusive")}
+    beyond = {number for number in KNOTS if number > max(counts)}
+    return tuple(sorted(quartiles | {min(counts), max(counts)} | beyond))

@@ -35,10 +35,11 @@ class Problem(Exception):
         self.status, self.detail, self.headers = status, one_line(detail), dict(headers or {})
 
 
-def problem_of(error: OokgError) -> Problem:
+def problem_of(error: OokgError, folder: str = "") -> Problem:
     """What the library refuses, as a problem."""
     status = next(code for kind, code in STATUS_OF if isinstance(error, kind))
-    return Problem(status, str(error), {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None)
+    detail = str(error).replace(f"{folder}/", "") if folder else str(error)
+    return Problem(status, detail, {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None)
 
 
 def problem_response(problem: Problem) -> Response:
@@ -67,9 +68,11 @@ def handle_problems(app: FastAPI) -> None:
         assert isinstance(error, Problem)
         return problem_response(error)
 
-    async def library(_: Request, error: Exception) -> Response:
+    async def library(request: Request, error: Exception) -> Response:
         assert isinstance(error, OokgError)
-        return problem_response(problem_of(error))
+        service = getattr(request.app.state, "service", None)
+        # Where the directory lies on this machine is nobody's business out there.
+        return problem_response(problem_of(error, str(service.settings.directory) if service is not None else ""))
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

@@ -36,7 +36,7 @@ KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
 ASKED_EACH = 4  # questions about an entity, at most
 MOST_QUESTIONS = 1000
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
-LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse than the closed form on every graph tried
+LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse beside evidence than the closed form
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
 NAMES = (VECTOR, *SOURCES, NEW)
 # What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", in search of better.
@@ -95,14 +95,7 @@ def choose_ways(
     first = max(range(len(tried) + 1), key=lambda start: (sum(gains[start:]), start))
     chosen = [each[place >= first] for place, each in enumerate(tried)]
     starts = [1, *(math.ceil(math.sqrt(a.triples * b.triples)) for a, b in pairwise(chosen))]
-    ways = [Way(start, one.refine, one.ranking) for start, one in zip(starts, chosen, strict=True)]
-    return Ways(
-        [
-            way
-            for way, after in zip(ways, [*ways[1:], None], strict=True)
-            if after is None or way.triples < after.triples
-        ]
-    )
+    return Ways([Way(start, one.refine, one.ranking) for start, one in zip(starts, chosen, strict=True)])
 
 
 def _some_questions(simulation: Simulation, seed: int) -> Simulation:
