@@ -157,9 +157,12 @@ def test_a_server_that_is_told_to_end_while_it_begins_ends(directory: Path) -> N
     line = [sys.executable, "-m", "ookg", "serve", str(directory), "--port", "0"]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("http://127.0.0.1:")
-        process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=PATIENCE)
+        try:
+            assert process.stderr.readline().startswith("http://127.0.0.1:")
+            process.send_signal(signal.SIGTERM)
+            _, log = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()  # one that does not end must not hold up all tests
     assert process.returncode == 0
     assert "Traceback" not in log
 

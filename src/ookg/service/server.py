@@ -80,10 +80,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests: bool) -> None:
     """One process of the server, until it is told to end."""
+    told: list[int] = []  # to end, while there is no server to tell
     for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(
-            name, signal.SIG_IGN
-        )  # what uvicorn makes of it is the end; it would raise it once more after that
+        signal.signal(name, lambda number, _: told.append(number))
     log_to_stderr(requests=log_requests)
     # What PyTorch does for a question is small, and its threads wait for each other awake; the kernels have their own.
     torch.set_num_threads(1)
@@ -94,6 +93,7 @@ def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests
     server = uvicorn_server(app)
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, server.handle_exit)  # also before it runs, and after it: then uvicorn raises it once more
+    server.should_exit = bool(told)
     server.run(sockets=[listening])
     service: Service | None = getattr(app.state, "service", None)
     if service is not None:  # uvicorn does not end what it was told to end while it began
