@@ -17,10 +17,11 @@ from ookg.models.embedding import Embedding
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation import contenders
+from ookg.simulation.choosing import is_better
 from ookg.simulation.contenders import Contenders
 from ookg.simulation.hiding import Hidden, HidingSettings
 from ookg.simulation.simulated import Simulation
-from ookg.simulation.tuning import TuningSettings, _is_better, _Search
+from ookg.simulation.tuning import TuningSettings, _Search
 from ookg.types import FloatArray
 
 KNOWN = 60
@@ -59,7 +60,7 @@ def test_weights_that_do_not_hold_for_other_entities_are_not_taken() -> None:
     fitted = ways.fitted_weights(ways.closed, simulation.queries)
     # On the entities they were fitted to they are far better: half of the answers come first.
     before, found = (1 / simulation.ranks(ways.combined(ways.closed, weights)) for weights in (NOW, fitted))
-    assert _is_better(found, before)
+    assert is_better(found, before)
     tried = search(simulation)
     assert tried.ranking(4.0, None, {"closed form": NOW}) == {"closed form": NOW}
     now, crossed = tried.trials

@@ -24,13 +24,14 @@ from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.audit import TRAINED, Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice, stored_choice
+from ookg.simulation.choosing import is_better
 from ookg.simulation.contenders import Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
 from ookg.simulation.trust import trust_of
-from ookg.simulation.tuning import MOVES, Tuning, TuningSettings, _is_better, tune
+from ookg.simulation.tuning import MOVES, Tuning, TuningSettings, tune
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_choice
 from ookg.system.files import LOCK_FILE
 from ookg.training.settings import TrainingSettings
@@ -253,12 +254,12 @@ def test_tuning_chooses_the_best_of_what_it_tried_within_its_budget(tuned: Tunin
 
 def test_what_the_questions_do_not_tell_apart_stays_as_it_is() -> None:
     before = np.tile([0.2, 0.5], 50)
-    assert not _is_better(before, before)
-    assert _is_better(before + 0.01, before)
+    assert not is_better(before, before)
+    assert is_better(before + 0.01, before)
     # 0.012 more in the mean, by one question in ten; its standard error is 0.0096 over 100 questions, 0.030 over ten.
     gain = np.where(np.arange(100) % 10 == 0, 0.3, -0.02)
-    assert _is_better(before + gain, before)
-    assert not _is_better(before[:10] + gain[:10], before[:10])
+    assert is_better(before + gain, before)
+    assert not is_better(before[:10] + gain[:10], before[:10])
 
 
 def test_a_quick_choice_leaves_the_weights_of_the_combination(checkpoint: Checkpoint) -> None:

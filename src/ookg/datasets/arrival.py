@@ -8,7 +8,7 @@ import numpy as np
 
 from ookg.datasets.dataset import compact
 from ookg.datasets.growing import GrowingDataset, SnapshotTriples
-from ookg.datasets.splitting import distinct_ids, first_rows
+from ookg.datasets.splitting import check_shares, distinct_ids, first_rows
 from ookg.errors import InputError
 from ookg.graph.triples import TripleIds, Triples
 from ookg.types import BoolArray, IntArray
@@ -31,13 +31,7 @@ class ArrivalSettings:
     def __post_init__(self) -> None:
         if not 2 <= self.snapshots <= MOST_SNAPSHOTS:
             raise InputError(f"{self.snapshots} snapshots; ask for 2 to {MOST_SNAPSHOTS:,}")
-        if not 0 < self.test_share < 1:
-            raise InputError(f"a share of {self.test_share} for test; it must lie between 0 and 1")
-        if not 0 <= self.valid_share < 1:
-            raise InputError(f"a share of {self.valid_share} for valid; it must be at least 0 and less than 1")
-        if self.test_share + self.valid_share >= 1:
-            problem = f"shares of {self.test_share} for test and {self.valid_share} for valid"
-            raise InputError(f"{problem}; together they must be less than 1, as train needs the rest")
+        check_shares(self.test_share, self.valid_share, "as train needs the rest")
         if self.seed < 0:
             raise InputError(f"seed {self.seed}; it must not be negative")
 

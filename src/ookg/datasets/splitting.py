@@ -200,6 +200,16 @@ class _Sorter:
         return kept
 
 
+def check_shares(test: float, valid: float, why: str) -> None:
+    """Refuse shares for test and valid that leave nothing. why: what the rest is needed for"""
+    if not 0 < test < 1:
+        raise InputError(f"a share of {test} for test; it must lie between 0 and 1")
+    if not 0 <= valid < 1:
+        raise InputError(f"a share of {valid} for valid; it must be at least 0 and less than 1")
+    if test + valid >= 1:
+        raise InputError(f"shares of {test} for test and {valid} for valid; together they must be less than 1, {why}")
+
+
 def distinct_ids(triples: Triples) -> TripleIds:
     """The triples' ids without repetition; labelled ones are refused."""
     if triples.truth is not None:

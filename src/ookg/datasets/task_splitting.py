@@ -8,7 +8,7 @@ import numpy as np
 
 from ookg.datasets.dataset import compact
 from ookg.datasets.few_shot import FewShotDataset
-from ookg.datasets.splitting import distinct_ids
+from ookg.datasets.splitting import check_shares, distinct_ids
 from ookg.errors import InputError
 from ookg.graph.hiding import Hiding
 from ookg.graph.triples import Tasks, TripleIds, Triples
@@ -34,13 +34,7 @@ class TaskSplitSettings:
     def __post_init__(self) -> None:
         if self.shots < 1:
             raise InputError(f"{self.shots} shots; give 1 triple per newcomer or more")
-        if not 0 < self.test_share < 1:
-            raise InputError(f"a share of {self.test_share} for test; it must lie between 0 and 1")
-        if not 0 <= self.valid_share < 1:
-            raise InputError(f"a share of {self.valid_share} for valid; it must be at least 0 and less than 1")
-        if self.test_share + self.valid_share >= 1:
-            problem = f"shares of {self.test_share} for test and {self.valid_share} for valid"
-            raise InputError(f"{problem}; together they must be less than 1, as some entities stay known")
+        check_shares(self.test_share, self.valid_share, "as some entities stay known")
         if self.seed < 0:
             raise InputError(f"seed {self.seed}; it must not be negative")
 

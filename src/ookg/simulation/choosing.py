@@ -121,9 +121,9 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     alone = _Asked.of(simulation, queries, plain_scorers, seed, (VECTOR,)) if refine else asked
     plain = alone.reciprocal(alone.weights(RankingWeights.alone()))
     weights, reciprocal = start, usual
-    if _is_better(crossed, usual):
+    if is_better(crossed, usual):
         weights, reciprocal = asked.searched(np.ones(len(queries), dtype=np.bool_), start), crossed
-    if not _is_better(reciprocal, plain):
+    if not is_better(reciprocal, plain):
         weights = asked.weights(RankingWeights.alone())
         reciprocal = asked.reciprocal(weights)
     named = {name: round(float(weight), 4) for name, weight in zip(NAMES, weights, strict=True)}
@@ -131,7 +131,7 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     return Tried(number, bool(refine), len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
 
 
-def _is_better(after: FloatArray, before: FloatArray) -> bool:
+def is_better(after: FloatArray, before: FloatArray) -> bool:
     """Whether reciprocal ranks are higher than others of the same questions by more than chance."""
     gain = after - before
     return float(gain.mean()) >= max(LEAST_GAIN, float(gain.std()) / math.sqrt(max(1, len(gain))))

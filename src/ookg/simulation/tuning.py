@@ -36,7 +36,7 @@ from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
 from ookg.simulation.choice import NewcomerChoice, NewcomerMethod
-from ookg.simulation.choosing import KNOTS, Tried, choose_ways
+from ookg.simulation.choosing import KNOTS, Tried, choose_ways, is_better
 from ookg.simulation.contenders import Companion, Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
@@ -51,7 +51,6 @@ POWERS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 # What a move of the search multiplies or divides, and by how much, in the order in which they are tried.
 MOVES: tuple[tuple[str, float], ...] = (("margin", 1.25), ("lr", 2.0), ("steps", 2.0))
 MOST_STEPS = 8000
-LEAST_GAIN = 0.001  # of MRR
 FEWEST_TO_FIT = 50  # questions: with fewer, the weights of the combination stay as they are
 QUICK_CHOICE = (
     "chosen on vectors that have seen the answers: good for a first look and not for new entities; the weights of the "
@@ -186,7 +185,7 @@ class _Search:
             for power in sorted({*POWERS, start})
         }
         best = max(tried, key=lambda power: float(tried[power].mean()))
-        return best if _is_better(tried[best], tried[start]) else start
+        return best if is_better(tried[best], tried[start]) else start
 
     def refinement(self, start: RefineSettings, power: float) -> RefineSettings:
         """The best settings that moves of one number at a time lead to."""
@@ -200,7 +199,7 @@ class _Search:
                     settings = best
                     while self._may_go_on() and (settings := _moved(settings, name, step)) != best:
                         reciprocal = self._refined(contenders, settings)
-                        if not _is_better(reciprocal, reached):
+                        if not is_better(reciprocal, reached):
                             break
                         best, reached, has_moved = settings, reciprocal, True
         return best
@@ -247,7 +246,7 @@ class _Search:
         before = self._try(f"ranking, {name}", now.to_dict(), contenders.combined(newcomers, now))
         fitted = contenders.fitted_weights(newcomers, simulation.queries, seed, now)
         self._note(f"ranking, {name}, fitted", fitted.to_dict(), crossed)
-        return fitted if _is_better(crossed, before) else now
+        return fitted if is_better(crossed, before) else now
 
     def _refined(self, contenders: Contenders, settings: RefineSettings) -> FloatArray:
         if settings not in self._tried:
@@ -271,12 +270,6 @@ class _Search:
         limit = self.settings.seconds
         in_time = limit is None or monotonic() - self.begun < limit
         return in_time and len(self._tried) < self.settings.trials
-
-
-def _is_better(after: FloatArray, before: FloatArray) -> bool:
-    """Whether reciprocal ranks are higher than others of the same questions by more than chance."""
-    gain = after - before
-    return float(gain.mean()) >= max(LEAST_GAIN, float(gain.std()) / math.sqrt(len(gain)))
 
 
 def _moved(settings: RefineSettings, name: str, factor: float) -> RefineSettings:
