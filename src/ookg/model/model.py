@@ -21,6 +21,7 @@ from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassification
 from ookg.evaluation.few_shot import FewShotFigures
 from ookg.evaluation.growing import GrowthFigures
 from ookg.evaluation.judging import classify_judged, fit_judge
+from ookg.evaluation.known_links import KnownLinksResult, evaluate_known
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
@@ -181,6 +182,21 @@ class Model:
             chosen=chosen,
             progress=progress,
         )
+
+    def evaluate_known(
+        self,
+        test: TripleSource,
+        *,
+        valid: TripleSource = (),
+        combine: bool | RankingWeights = False,
+        ties: TieRule = "mean",
+        seed: int = 0,
+    ) -> KnownLinksResult:
+        """Ordinary link prediction on test triples of known entities, with the rank of every question.
+
+        valid: further true triples, which are no wrong answers; combine: rank by all evidence; seed: of the intervals
+        """
+        return evaluate_known(self, test, valid=valid, combine=combine, ties=ties, seed=seed)
 
     def tune(self, settings: TuningSettings | None = None) -> Tuning:
         """Choose power, refinement and combination on known entities made new again; `with_choice` takes the choice."""
