@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fuzz.inputs import MODEL, TRAINING, Kind, kinds, seal
 from fuzz.mutations import damage
-from ookg.cli import _parser, main
+from ookg.cli import command_parser, main
 from ookg.errors import OokgError
 from ookg.model.model import Model
 from ookg.system.progress import tell
@@ -42,6 +42,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transr"),
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transe,rotate"),
     ("check", MODEL),
+    ("completion", "bash"),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet"),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet", "--refine", "--refine-steps", "3"),
     ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0"),
@@ -144,7 +145,7 @@ def _options(number: int, rng: Random, sound: Path) -> Case:
 
 def _options_of(line: tuple[str, ...]) -> list[tuple[str, bool]]:
     """The options of a command that take a value, and whether it says how much work there is."""
-    parser: argparse.ArgumentParser | None = _parser([line[0]])
+    parser: argparse.ArgumentParser | None = command_parser([line[0]])
     found: list[tuple[str, bool]] = []
     names = list(line)
     while parser is not None:
