@@ -1,4 +1,4 @@
-"""What the site needs beside docs/: README as its first page, RESULTS, CHANGELOG and CONTRIBUTING as pages of their own.
+"""What the site has beside docs/: README as its first page, and RESULTS, CHANGELOG and CONTRIBUTING as pages.
 
 They lie at the top of the repository, where readers of the code look for them, and link into docs/; pages of docs/ link
 back to them. Here both kinds of links are turned into those of the site.
