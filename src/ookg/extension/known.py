@@ -13,7 +13,7 @@ from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.given import LabelledVectors
 from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import TrustTable
-from ookg.types import IntArray
+from ookg.types import BoolArray, IntArray
 
 
 class KnownModel(LabelledVectors, Protocol):
@@ -26,6 +26,10 @@ class KnownModel(LabelledVectors, Protocol):
     @property
     def statistics(self) -> GraphStatistics:
         """What is counted on the training triples."""
+
+    @property
+    def loops(self) -> BoolArray:
+        """(relations,) over which of them an entity can be its own answer."""
 
     @property
     def known_evidence(self) -> GraphEvidence:

@@ -42,7 +42,7 @@ from ookg.graph.fitting import FittingRelations
 from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
 from ookg.graph.names import Names
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.statistics import GraphStatistics, often_loops
 from ookg.graph.triples import TripleSource
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
@@ -66,7 +66,7 @@ from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_c
 from ookg.storage.companions import named, save_together
 from ookg.storage.names import add_names, stored_names
 from ookg.system.progress import Reporter
-from ookg.types import IntArray
+from ookg.types import BoolArray, IntArray
 
 __all__ = [
     "Answer",
@@ -266,6 +266,12 @@ class Model:
         return GraphStatistics.count(self.checkpoint.triples, len(self.entities), len(self.relations))
 
     @cached_property
+    def loops(self) -> BoolArray:
+        """(relations,) over which of them an entity can be its own answer: training has enough triples like that."""
+        graph = self.checkpoint.graph
+        return np.zeros(len(self.relations), dtype=np.bool_) if graph is None else often_loops(graph.loop_counts)
+
+    @cached_property
     def known_evidence(self) -> GraphEvidence:
         """What the training triples say beside the vectors, counted once, when it is first asked for."""
         nothing = np.empty((0, 3), dtype=np.int64)
@@ -442,9 +448,9 @@ class Model:
     ) -> Prediction:
         """The best tails for (head, relation) or heads for (relation, tail); the given end may be known or new.
 
-        Candidates are all known entities and the new ones of `given` (unless new_answers is False), but for the
-        asked entity itself if it is new. Answers that the training or given triples already state are left out, or
-        kept and marked.
+        Candidates are all known entities and the new ones of `given` (unless new_answers is False). The asked entity
+        itself is one only over relations that often join an entity to itself in training (`loops`). Answers that the
+        training or given triples already state are left out, or kept and marked.
 
         With none of weights, refine and combine, a question about a newcomer is answered by what `ways` has for its
         number of triples; `Prediction.way` says how. If one of them is given, weights are correlation weights by
