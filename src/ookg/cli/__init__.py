@@ -32,6 +32,7 @@ COMMANDS = (
     "compare",
     "audit",
     "tune",
+    "calibrate",
     "import",
     "export",
     "check",
