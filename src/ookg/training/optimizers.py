@@ -6,8 +6,8 @@
     adagrad      row-wise Adagrad on those rows: one number for each row, the sum over its updates of the mean of g²
 
 Adam over whole tables moves a row that is touched in a share p of the steps by about √p of the learning rate at each
-step; on touched rows alone it would be p. So `sparse-adam` takes 1/√p of the learning rate, at most MOST_FACTOR times as
-much, with p the share of entities that a step touches. docs/scale.md has what was measured.
+step; on touched rows alone it would be p. So `sparse-adam` takes 1/√p of the learning rate, at most MOST_FACTOR times
+as much, with p the share of entities that a step touches. docs/scale.md has what was measured.
 
 A step touches the rows of the entities in its triples and in their usable negatives, and those of its relations. The L2
 term is that of the rows that are moved: with a sparse optimiser a row is pulled to 0 only when it is touched.
