@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ookg.evidence.around import distinct_links, even_places, index_arrays, index_links, refuse_damage
+from ookg.evidence.around import distinct_links, even_places, having, index_arrays, index_links, refuse_damage
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
 from ookg.graph.index import GraphIndex
@@ -64,16 +64,18 @@ class Rules:
     def count(cls, index: GraphIndex, code: int) -> Rules:
         """Those of a directed relation, on some of the entities that have it."""
         size, wanted = index.num_relations, int(index_links(index, np.array([code]))[0])
-        rows = np.flatnonzero(np.asarray(index.link) == wanted)
-        entities = np.unique(np.searchsorted(index.offsets, rows, side="right") - 1)
+        entities, _ = having(index, code)
         entities = entities[even_places(len(entities), SAMPLED_ENTITIES)]
         sampled = index_arrays(index), size, entities, wanted, (SAMPLED_LINKS, SAMPLED_STEPS)
         right = sampled_paths(*sampled, np.empty(0, dtype=np.int64))
+        refuse_damage(index, right[:, 2])
         pairs = np.unique(right[:, 1])
         hits = _answers_by_pair(right, pairs)
         pairs, hits = pairs[hits >= FEWEST_HITS], hits[hits >= FEWEST_HITS]
         # Most pairs of steps lead nowhere near a right answer: what the others reach is all that matters.
-        reached = _answers_by_pair(sampled_paths(*sampled, pairs), pairs) if len(pairs) else hits
+        all_paths = sampled_paths(*sampled, pairs) if len(pairs) else right[:0]
+        refuse_damage(index, all_paths[:, 2])
+        reached = _answers_by_pair(all_paths, pairs)
         first, second = np.divmod(pairs, max(1, 2 * size))
         return cls(np.searchsorted(first, np.arange(2 * size + 1)), second, hits, reached)
 
