@@ -90,6 +90,7 @@ def test_roles(serve: Serve, keys: Keys) -> None:
         assert "ookg keys add" in problem(response, 401)
         assert response.headers["www-authenticate"] == "Bearer"
         assert client.get(path, headers=bearer(reader)).status_code == 200
+    client.service._warming.join()
     for path in ("/", "/docs", "/openapi.json", "/v1/health", "/v1/ready"):
         assert client.get(path).status_code in (200, 404 if path == "/" else 200)
     assert "not known, or revoked" in problem(client.get("/v1/status", headers=bearer(reader + "1")), 401)

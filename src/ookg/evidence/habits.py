@@ -100,6 +100,7 @@ class Habits(Source):
     weight: ClassVar[float] = 0.69
     closed_form_weight: ClassVar[float] = 0.62
     features: ClassVar[tuple[str, ...]] = ("habits of the head", "habits of the tail")
+    reads_graph: ClassVar[bool] = True
 
     graph: GrownGraph
     known: KnownEnds

@@ -109,6 +109,7 @@ class Paths(Source):
     features: ClassVar[tuple[str, ...]] = ("paths to the head", "paths to the tail")
     judges: ClassVar[bool] = False
     known_alone: ClassVar[bool] = True
+    reads_graph: ClassVar[bool] = True
 
     graph: GrownGraph
     known: GraphIndex
