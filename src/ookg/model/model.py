@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from torch import Tensor
 
 from ookg.datasets.dataset import Dataset
@@ -263,8 +264,12 @@ class Model:
     @cached_property
     def loops(self) -> BoolArray:
         """(relations,) over which of them an entity can be its own answer: training has enough triples like that."""
-        graph = self.checkpoint.graph
-        return np.zeros(len(self.relations), dtype=np.bool_) if graph is None else often_loops(graph.loop_counts)
+        graph, counts = self.checkpoint.graph, self.checkpoint.counts
+        if graph is None:
+            return np.zeros(len(self.relations), dtype=np.bool_)
+        if counts is None:
+            return often_loops(graph.loop_counts)
+        return often_loops(counts.kept("loops", lambda: {"loops": graph.loop_counts})["loops"])
 
     @cached_property
     def known_evidence(self) -> GraphEvidence:
