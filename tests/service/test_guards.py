@@ -157,6 +157,18 @@ def test_too_much_at_once_is_refused(serve: Serve) -> None:
     assert "under way" in problem(serve(limits=Limits(waiting=0)).get("/v1/health"), 503)
 
 
+def test_each_key_has_a_rate_of_its_own(serve: Serve, keys: Keys) -> None:
+    one, other = (bearer(keys.add(name, "read")) for name in ("one", "other"))
+    client = serve(keys=keys.path, limits=Limits(rate=0.001))  # one request, and then none for long
+    assert client.get("/v1/status", headers=one).status_code == 200
+    assert "slow down" in problem(client.get("/v1/status", headers=one), 429)
+    assert client.get("/v1/status", headers=other).status_code == 200
+    # Keys that open nothing, and none at all, have the address's rate: inventing some helps nobody.
+    assert client.get("/v1/status", headers=bearer("ookg_00000000_made-up")).status_code == 401
+    assert client.get("/v1/status", headers=bearer("ookg_00000001_made-up")).status_code == 429
+    assert client.get("/v1/status").status_code == 429
+
+
 def test_the_rate_of_a_client() -> None:
     now = 0.0
     rate = RateLimit(2.0, lambda: now)
