@@ -82,6 +82,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("status", MODEL),
     ("history", MODEL),
     ("rollback", MODEL),
+    ("journal", "move", OWN_MODEL, "--to", "file"),
     ("serve", OWN_MODEL, "--check"),
     ("keys", "list", MODEL),
     ("keys", "add", OWN_MODEL, "somebody"),

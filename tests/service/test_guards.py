@@ -90,6 +90,7 @@ def test_roles(serve: Serve, keys: Keys) -> None:
         assert "ookg keys add" in problem(response, 401)
         assert response.headers["www-authenticate"] == "Bearer"
         assert client.get(path, headers=bearer(reader)).status_code == 200
+    client.service._warming.join()
     for path in ("/", "/docs", "/openapi.json", "/v1/health", "/v1/ready"):
         assert client.get(path).status_code in (200, 404 if path == "/" else 200)
     assert "not known, or revoked" in problem(client.get("/v1/status", headers=bearer(reader + "1")), 401)
@@ -154,6 +155,18 @@ def test_a_request_that_takes_too_long_is_given_up(serve: Serve, monkeypatch: py
 
 def test_too_much_at_once_is_refused(serve: Serve) -> None:
     assert "under way" in problem(serve(limits=Limits(waiting=0)).get("/v1/health"), 503)
+
+
+def test_each_key_has_a_rate_of_its_own(serve: Serve, keys: Keys) -> None:
+    one, other = (bearer(keys.add(name, "read")) for name in ("one", "other"))
+    client = serve(keys=keys.path, limits=Limits(rate=0.001))  # one request, and then none for long
+    assert client.get("/v1/status", headers=one).status_code == 200
+    assert "slow down" in problem(client.get("/v1/status", headers=one), 429)
+    assert client.get("/v1/status", headers=other).status_code == 200
+    # Keys that open nothing, and none at all, have the address's rate: inventing some helps nobody.
+    assert client.get("/v1/status", headers=bearer("ookg_00000000_made-up")).status_code == 401
+    assert client.get("/v1/status", headers=bearer("ookg_00000001_made-up")).status_code == 429
+    assert client.get("/v1/status").status_code == 429
 
 
 def test_the_rate_of_a_client() -> None:

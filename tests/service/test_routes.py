@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import ookg
 from live_server import Client, Serve, problem
 from ookg.model.updating import update_model
+from ookg.service.service import Service
 from ookg.training.continuing import UpdateSettings
 
 
@@ -312,10 +314,26 @@ def test_read_only(serve: Serve, tenet: list[list[str]]) -> None:
     assert client.post("/v1/predict", json={"head": "Inception", "relation": "genre"}).status_code == 200
 
 
+def test_it_is_ready_once_it_is_warm(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    going_on = threading.Event()
+    monkeypatch.setattr(Service, "_warm_up", lambda _: going_on.wait(60))
+    try:
+        client = serve()
+        response = client.get("/v1/ready")
+        assert "try again" in problem(response, 503)
+        assert response.headers["retry-after"] == "1"
+        assert client.post("/v1/predict", json={"head": "Inception", "relation": "genre"}).status_code == 200
+    finally:
+        going_on.set()
+    client.service._warming.join()
+    assert client.get("/v1/ready").status_code == 200
+
+
 def test_health_readiness_and_documents(client: Client) -> None:
     assert client.get("/v1/health").json() == {"status": "ok"}
-    assert client.get("/v1/ready").json() == {"status": "ready"}
     service = client.service
+    service._warming.join()
+    assert client.get("/v1/ready").json() == {"status": "ready"}
     service.follower.stop()
     service.follower.problem = "the disk is gone"
     assert problem(client.get("/v1/ready"), 503) == "the disk is gone"

@@ -26,6 +26,7 @@ COMMANDS = (
     "update",
     "status",
     "history",
+    "journal",
     "rollback",
     "names",
     "evaluate",

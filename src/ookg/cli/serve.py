@@ -39,7 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="open the model, check the options, and end")
     parser.add_argument("--quiet", action="store_true", help="log no requests")
     group = parser.add_argument_group("limits")
-    group.add_argument("--rate", type=float, metavar="N", help="requests per second and client (local: no limit; 200)")
+    group.add_argument(
+        "--rate", type=float, metavar="N", help="requests per second, of a key or an address (local: no limit; 200)"
+    )
     group.add_argument("--max-body", type=whole_number, metavar="BYTES", help="of a request (8 MiB)")
     group.add_argument("--max-triples", type=whole_number, metavar="N", help="in one request (10,000)")
     group.add_argument("--max-questions", type=whole_number, metavar="N", help="in one request (256)")

@@ -23,6 +23,14 @@ def index_links(index: GraphIndex, codes: IntArray) -> IntArray:
     return np.where(codes < 2 * size, codes // 2 + (codes % 2) * size, -1)
 
 
+def having(index: GraphIndex, code: int) -> tuple[IntArray, IntArray]:
+    """The entities that have a directed relation, ascending, and how many links over it each has."""
+    rows = np.flatnonzero(np.asarray(index.link) == index_links(index, np.array([code]))[0])
+    owners = index.owners(rows)
+    first = np.flatnonzero(np.diff(owners, prepend=-1))
+    return owners[first], np.diff(first, append=len(owners))
+
+
 def refuse_damage(index: GraphIndex, entities: IntArray) -> None:
     """Refuse an index with entities that cannot be; kernels read it without the checks that `GraphIndex` makes."""
     if len(entities) and int(entities.min()) < 0:

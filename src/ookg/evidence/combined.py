@@ -21,6 +21,7 @@ from ookg.graph.linked import all_triples, graph_alone
 from ookg.kernels.threads import one_torch_thread
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer
+from ookg.storage.counts import Counts
 from ookg.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -69,6 +70,23 @@ class GraphEvidence:
             alone = _inside(known, num_relations)
             source = kind.count(alone, graph_alone(alone, num_relations))
             return source.with_given(_inside(given, num_relations), graph)
+
+        return cls(graph, counted)
+
+    @classmethod
+    def of_version(cls, triples: Callable[[], IntArray], index: GraphIndex, counts: Counts | None) -> GraphEvidence:
+        """That of the known triples of a model; what takes long to count is kept with it, if it is stored.
+
+        triples: reads them; index: of the same; counts: where they are kept, None if nowhere
+        """
+        nothing = np.empty((0, 3), dtype=np.int64)
+        graph = graph_alone(nothing, index.num_relations, index)
+
+        def counted(kind: type[Source]) -> Source:
+            if counts is None or not kind.is_kept:
+                return kind.count(nothing if kind.reads_graph else triples(), graph)
+            arrays = counts.kept(kind.name, lambda: kind.count(triples(), graph).to_arrays())
+            return kind.from_arrays(arrays, graph)
 
         return cls(graph, counted)
 

@@ -58,6 +58,7 @@ class Company(Source):
     name: ClassVar[str] = "company"
     features: ClassVar[tuple[str, ...]] = ("company of the head", "company of the tail")
     judges: ClassVar[bool] = False
+    reads_graph: ClassVar[bool] = True
 
     graph: GrownGraph
     ends: Habits

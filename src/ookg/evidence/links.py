@@ -24,7 +24,7 @@ from ookg.graph.layers import Layers
 from ookg.graph.linked import link_counts, link_rows
 from ookg.graph.statistics import counted_together, pair_keys, pairs_gained
 from ookg.scoring.queries import Queries
-from ookg.types import FloatArray, IntArray
+from ookg.types import Array, FloatArray, IntArray
 
 # Counted as if this many more pairs had the first relation without the second: a rule seen once is no rule.
 SMOOTHING = 5.0
@@ -103,6 +103,7 @@ class Links(Source):
     weight: ClassVar[float] = 7.8
     closed_form_weight: ClassVar[float] = 10.2
     features: ClassVar[tuple[str, ...]] = ("links",)
+    is_kept: ClassVar[bool] = True
 
     graph: GrownGraph
     rules: LinkRules
@@ -114,6 +115,19 @@ class Links(Source):
         """From known triples."""
         places = np.unique(np.linspace(0, len(triples) - 1, SAMPLED_TRIPLES).astype(np.int64))[: len(triples)]
         return cls(graph, LinkRules.count(triples, graph.index.num_relations), triples[places])
+
+    def to_arrays(self) -> dict[str, Array]:
+        """The rules, and the sample."""
+        together = self.rules.together
+        rows = {"starts": together.indptr, "links": together.indices, "counts": together.data}
+        return rows | {"sample": self.sample}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], graph: GrownGraph) -> Links:
+        """What was kept of the same triples."""
+        size = 2 * graph.index.num_relations
+        rows = arrays["counts"], arrays["links"], arrays["starts"]
+        return cls(graph, LinkRules(sparse.csr_array(rows, shape=(size, size))), arrays["sample"])
 
     def with_given(self, given: IntArray, after: GrownGraph) -> Links:
         """With given triples counted in: only the entity pairs that they join are counted anew."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ookg.evidence.around import distinct_links, even_places, index_arrays, index_links, refuse_damage
+from ookg.evidence.around import distinct_links, even_places, having, index_arrays, index_links, refuse_damage
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
 from ookg.graph.index import GraphIndex
@@ -64,20 +64,31 @@ class Rules:
     def count(cls, index: GraphIndex, code: int) -> Rules:
         """Those of a directed relation, on some of the entities that have it."""
         size, wanted = index.num_relations, int(index_links(index, np.array([code]))[0])
-        rows = np.flatnonzero(np.asarray(index.link) == wanted)
-        entities = np.unique(np.searchsorted(index.offsets, rows, side="right") - 1)
+        entities, _ = having(index, code)
         entities = entities[even_places(len(entities), SAMPLED_ENTITIES)]
-        paths = sampled_paths(index_arrays(index), size, entities, wanted, (SAMPLED_LINKS, SAMPLED_STEPS))
-        entity, first, second, answer, is_right = paths.T
-        pairs, pair = np.unique(first * (2 * size) + second, return_inverse=True)
-        wide = 1 + int(answer.max(initial=0))
-        _, distinct = np.unique((entity * len(pairs) + pair.ravel()) * wide + answer, return_index=True)
-        pair, is_right = pair.ravel()[distinct], is_right[distinct]
-        reached = np.bincount(pair, minlength=len(pairs))
-        hits = np.bincount(pair[is_right == 1], minlength=len(pairs))
-        rules = np.flatnonzero(hits >= FEWEST_HITS)
-        first, second = np.divmod(pairs[rules], max(1, 2 * size))
-        return cls(np.searchsorted(first, np.arange(2 * size + 1)), second, hits[rules], reached[rules])
+        sampled = index_arrays(index), size, entities, wanted, (SAMPLED_LINKS, SAMPLED_STEPS)
+        right = sampled_paths(*sampled, np.empty(0, dtype=np.int64))
+        refuse_damage(index, right[:, 2])
+        pairs = np.unique(right[:, 1])
+        hits = _answers_by_pair(right, pairs)
+        pairs, hits = pairs[hits >= FEWEST_HITS], hits[hits >= FEWEST_HITS]
+        # Most pairs of steps lead nowhere near a right answer: what the others reach is all that matters.
+        all_paths = sampled_paths(*sampled, pairs) if len(pairs) else right[:0]
+        refuse_damage(index, all_paths[:, 2])
+        reached = _answers_by_pair(all_paths, pairs)
+        first, second = np.divmod(pairs, max(1, 2 * size))
+        return cls(np.searchsorted(first, np.arange(2 * size + 1)), second, hits, reached)
+
+
+def _answers_by_pair(paths: IntArray, pairs: IntArray) -> IntArray:
+    """(pairs,) how many answers paths lead to over each pair of steps; what an entity reaches twice counts once.
+
+    paths: as `sampled_paths` has them
+    """
+    place, pair, answer = paths.T
+    entities, answers = 1 + int(place.max(initial=0)), 1 + int(answer.max(initial=0))
+    distinct = np.unique((np.searchsorted(pairs, pair) * entities + place) * answers + answer)
+    return np.bincount(distinct // (entities * answers), minlength=len(pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +109,7 @@ class Paths(Source):
     features: ClassVar[tuple[str, ...]] = ("paths to the head", "paths to the tail")
     judges: ClassVar[bool] = False
     known_alone: ClassVar[bool] = True
+    reads_graph: ClassVar[bool] = True
 
     graph: GrownGraph
     known: GraphIndex

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ookg.graph.grown import GrownGraph, Triple, link_code
 from ookg.scoring.queries import Queries
-from ookg.types import FloatArray, IntArray, Scores
+from ookg.types import Array, FloatArray, IntArray, Scores
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,8 @@ class Source(ABC):
     features: the names of what it says about a claim
     judges: whether the judge of claims looks at these
     known_alone: whether it counts on known triples alone, so that given ones do not change what it counted
+    reads_graph: whether it counts from the graph, so that the triples need not be read for it
+    is_kept: whether it takes long to count, so that `to_arrays` is kept with a stored graph
     graph: the triples that it speaks about
     """
 
@@ -108,6 +110,8 @@ class Source(ABC):
     features: ClassVar[tuple[str, ...]]
     judges: ClassVar[bool] = True
     known_alone: ClassVar[bool] = False
+    reads_graph: ClassVar[bool] = False
+    is_kept: ClassVar[bool] = False
     graph: GrownGraph
 
     # Counting.
@@ -116,6 +120,15 @@ class Source(ABC):
     @abstractmethod
     def count(cls, triples: IntArray, graph: GrownGraph) -> Self:
         """From known triples, (triples, 3). graph: the same by entity; nothing is given beside it."""
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What was counted on known triples; for sources that are kept."""
+        raise NotImplementedError(f"{type(self).__name__} keeps no counts")
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], graph: GrownGraph) -> Self:
+        """What `to_arrays` gave, with the same known triples."""
+        raise NotImplementedError(f"{cls.__name__} keeps no counts")
 
     @abstractmethod
     def with_given(self, given: IntArray, after: GrownGraph) -> Self:

@@ -152,11 +152,11 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
         if len(group.entities) == 1 and group.entities[0] == asked.entity and not _may_be_itself(state, asked):
             continue
         relation = relation_vector(state, asked.relation)
-        newcomers = np.arange(len(group.entities))
+        newcomers = group.present
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)
         gaps = geometry.gap(point, geometry.project(vectors, relation)).float().cpu().numpy()
-        scores[group.entities] = np.where(np.isnan(gaps), -np.inf, -gaps)
+        scores[group.entities[newcomers]] = np.where(np.isnan(gaps), -np.inf, -gaps)
 
 
 def _may_be_itself(state: State, asked: Asked) -> bool:

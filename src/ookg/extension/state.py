@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
 from ookg.evidence.combined import GraphEvidence
-from ookg.extension.groups import Group, Nodes, Preparation, as_tuples, joined, prepared_group
+from ookg.extension.everyone import Everyone
+from ookg.extension.groups import Group, Nodes, Preparation, as_tuples, prepared_group
 from ookg.extension.known import KnownModel
 from ookg.graph.grown import Batch, GrownGraph, Triple
 from ookg.graph.layers import Layers
@@ -29,6 +29,7 @@ class State:
     graph: the known triples and the given ones, on ids
     evidence: what the graph says beside the vectors; None until a question needs it
     groups: by names, which are numbers; group_of: the group of each new entity and, below 0, of each new relation
+    everyone: the groups that have new entities, joined to few
     following: the number of the next triple; following_group: the name of the next group
     companions: the same given triples as the model's companions see them: their groups are their own, all else is this
         one's; without evidence
@@ -41,6 +42,7 @@ class State:
     graph: GrownGraph
     groups: Layers[int, Group] = field(default_factory=Layers)
     group_of: Layers[int, int] = field(default_factory=Layers)
+    everyone: Everyone = field(default_factory=Everyone)
     following: int = 0
     following_group: int = 0
     evidence: GraphEvidence | None = None
@@ -85,18 +87,6 @@ class State:
         """Whether a new entity has a vector."""
         group = self.group(entity)
         return group is not None and bool(group.newcomers.counts[group.place(entity)] > 0)
-
-    @cached_property
-    def everyone(self) -> list[Group]:
-        """All groups that have new entities, in few: those that stand alone joined to one, and so those that are tied.
-
-        Those with relations of their own stay as they are.
-        """
-        groups = [group for group in self.groups.values() if len(group.entities)]
-        alone = [group for group in groups if not group.is_tied]
-        tied = [group for group in groups if group.is_tied and not len(group.relations)]
-        others = [group for group in groups if group.is_tied and len(group.relations)]
-        return [*(joined(part) for part in (alone, tied) if part), *others]
 
     @property
     def new_entities(self) -> IntArray:
@@ -217,7 +207,8 @@ def _regrouped(state: State, nodes: Sequence[int], come: Batch, gone: IntArray) 
             moved += group.nodes
     homes: dict[int, int] = {}
     following = state.following_group
-    for group in _prepared_groups(state, _in_order(there, gone)):
+    come_groups = list(_prepared_groups(state, _in_order(there, gone)))
+    for group in come_groups:
         groups[following] = group
         homes |= dict.fromkeys(group.nodes, following)
         following += 1
@@ -226,6 +217,7 @@ def _regrouped(state: State, nodes: Sequence[int], come: Batch, gone: IntArray) 
         state,
         groups=state.groups.changed({name: group for name, group in groups.items() if name not in empty}, empty),
         group_of=state.group_of.changed(homes, [node for node in moved if node not in homes]),
+        everyone=state.everyone.changed(come_groups, np.array([node for node in moved if node >= 0], dtype=np.int64)),
         following_group=following,
         companions=tuple(
             _regrouped(_companion_of(state, one, model), nodes, come, gone)
@@ -242,6 +234,7 @@ def _companion_of(state: State, before: State, model: KnownModel) -> State:
         preparation=before.preparation,
         groups=before.groups,
         group_of=before.group_of,
+        everyone=before.everyone,
         following_group=before.following_group,
         evidence=None,
         companions=(),

@@ -55,7 +55,7 @@ def single_vectors(state: State) -> dict[str, Tensor]:
     """The vectors of all new entities that have one, by label; the preparation gives each a single one."""
     by_label: dict[str, Tensor] = {}
     for group in state.everyone:
-        made = np.flatnonzero(group.newcomers.representable)  # all are here: `everyone` leaves out those who left
+        made = group.present[group.newcomers.representable[group.present]]
         rows = group.seen_in(state.graph.statistics).vectors(made)
         by_label |= dict(zip(state.entities.select(group.entities[made]), rows, strict=True))
     return by_label

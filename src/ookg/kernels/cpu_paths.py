@@ -34,17 +34,32 @@ def _are_different(one: int, other: int, third: int) -> bool:
 
 
 @compiled()
+def _doubled(rows: Array) -> Array:
+    """Room for twice as many rows."""
+    larger = np.empty((2 * len(rows), rows.shape[1]), dtype=np.int64)
+    larger[: len(rows)] = rows
+    return larger
+
+
+@compiled()
 def sampled_paths(
-    index: tuple[Array, Array, Array], num_relations: int, entities: Array, wanted: int, most: tuple[int, int]
+    index: tuple[Array, Array, Array],
+    num_relations: int,
+    entities: Array,
+    wanted: int,
+    most: tuple[int, int],
+    pairs: Array,
 ) -> Array:
-    """(paths, 5) paths from some entities: the place of the entity, both steps, where the path ends, 1 if rightly so.
+    """(paths, 3) paths from some entities: the place of the entity, the two steps, where the path ends.
+
+    The steps are one number, the first · 2 · num_relations + the second.
 
     wanted: the link whose right answers are looked for; most: how many links of each entity are gone over, and how many
         of each one between; of more, so many at even distances
+    pairs: only paths over these steps, ascending; if there are none, only those that end rightly
     """
     offsets, link, other = index
-    paths = np.empty((len(entities) * most[0] * most[1], 5), dtype=np.int64)
-    size = 0
+    paths, size = np.empty((256, 3), dtype=np.int64), 0
     for place in range(len(entities)):
         own = entities[place]
         first, last = rows_of_link(offsets, link, own, wanted)
@@ -60,9 +75,15 @@ def sampled_paths(
                 answer = other[second]
                 if not _are_different(own, between, answer):
                     continue
-                paths[size, 0], paths[size, 3] = place, answer
-                paths[size, 1], paths[size, 2] = _code(link[row], num_relations), _code(link[second], num_relations)
-                paths[size, 4] = is_in(other, first, last, answer)
+                pair = 2 * num_relations * _code(link[row], num_relations) + _code(link[second], num_relations)
+                if len(pairs):
+                    if not is_in(pairs, 0, len(pairs), pair):
+                        continue
+                elif not is_in(other, first, last, answer):
+                    continue
+                if size == len(paths):
+                    paths = _doubled(paths)
+                paths[size, 0], paths[size, 1], paths[size, 2] = place, pair, answer
                 size += 1
     return paths[:size]
 
@@ -109,14 +130,6 @@ def _second_steps(
                 added += 1
             row += 1
     return number
-
-
-@compiled()
-def _doubled(rows: Array) -> Array:
-    """Room for twice as many rows."""
-    larger = np.empty((2 * len(rows), rows.shape[1]), dtype=np.int64)
-    larger[: len(rows)] = rows
-    return larger
 
 
 @compiled()

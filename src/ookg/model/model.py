@@ -268,14 +268,18 @@ class Model:
     @cached_property
     def loops(self) -> BoolArray:
         """(relations,) over which of them an entity can be its own answer: training has enough triples like that."""
-        graph = self.checkpoint.graph
-        return np.zeros(len(self.relations), dtype=np.bool_) if graph is None else often_loops(graph.loop_counts)
+        graph, counts = self.checkpoint.graph, self.checkpoint.counts
+        if graph is None:
+            return np.zeros(len(self.relations), dtype=np.bool_)
+        if counts is None:
+            return often_loops(graph.loop_counts)
+        return often_loops(counts.kept("loops", lambda: {"loops": graph.loop_counts})["loops"])
 
     @cached_property
     def known_evidence(self) -> GraphEvidence:
         """What the training triples say beside the vectors, counted once, when it is first asked for."""
-        nothing = np.empty((0, 3), dtype=np.int64)
-        return GraphEvidence.count(self.checkpoint.triples, nothing, len(self.relations), self.index)
+        checkpoint = self.checkpoint
+        return GraphEvidence.of_version(lambda: checkpoint.triples, self.index, checkpoint.counts)
 
     @cached_property
     def fitting(self) -> FittingRelations:
@@ -290,7 +294,15 @@ class Model:
         """
         if self._trained is not None:
             return self._trained.residuals
-        return Residuals.of(self.embedding, self.index)
+        counts = self.checkpoint.counts
+        if counts is None:
+            return Residuals.of(self.embedding, self.index)
+        kept = counts.kept("residuals", lambda: Residuals.of(self.embedding, self.index).to_arrays())
+        return Residuals.from_arrays(kept)
+
+    def count_ahead(self) -> None:
+        """Count what the first question about a newcomer needs; of a large stored model, that is kept with it."""
+        self.residuals, self.known_evidence["links"]
 
     def without(self, triples: IntArray) -> Model:
         """The same vectors beside a graph that never had some of the training triples, (triples, 3) of its ids."""

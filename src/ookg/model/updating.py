@@ -111,6 +111,7 @@ def update_model(
         stored = write_version(replace(learned.checkpoint, companions=companions), directory, keep)
         learned.state.unlink(missing_ok=True)
         prune_companions(directory)
+        Model(load_checkpoint(directory)).count_ahead()  # not by whoever asks first
         notes = [*updated.notes, *(_note_on_companion(name, one) for name, one in companions.items())]
         return replace(updated, version=stored.number, pending=journal.last - until, notes=notes)
 

@@ -29,7 +29,7 @@ from ookg.kernels.threads import one_torch_thread
 from ookg.models.embedding import Embedding
 from ookg.newcomers.estimator import candidates, candidates_of
 from ookg.newcomers.support import Support
-from ookg.types import BoolArray, FloatArray, IntArray
+from ookg.types import Array, BoolArray, FloatArray, IntArray
 
 STRENGTH = 10  # k: a relation with this many triples is half its own and half all entities'
 MOST_ROWS = 200_000  # of triples, and of entities, that are looked at; of more, every so-manyth
@@ -39,6 +39,7 @@ LEAST_SHARE = 1e-6
 # passed over, and bounded whatever the number of newcomers.
 RESIDUAL_NUMBERS = 1 << 18
 CHUNK_NUMBERS = 1 << 24
+TABLES = ("precision", "centre", "centre_precision", "variance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,17 @@ class Residuals:
         held = typical / extent.clamp(min=least)
         tables = precision.to(kind), centre.to(kind), held.to(kind), (variance / typical).to(kind)
         return cls(*tables, weight.cpu().numpy(), typical)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """All of it, to be kept; on a CPU."""
+        tables = {name: getattr(self, name).numpy() for name in TABLES}
+        return tables | {"weight": self.weight, "unit": np.array([self.unit])}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array]) -> Residuals:
+        """What `to_arrays` gave."""
+        tables = {name: torch.from_numpy(arrays[name]) for name in TABLES}
+        return cls(**tables, weight=arrays["weight"], unit=float(arrays["unit"][0]))
 
     def rows(self, relation: IntArray, is_head: BoolArray) -> IntArray:
         """The rows of directed relations in the tables; relations from the trained ones on are new."""

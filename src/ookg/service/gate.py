@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ookg.service.keys import Keys
 from ookg.service.limits import RateLimit, whole_body
 from ookg.service.metrics import Metrics
 from ookg.service.problems import Problem, problem_response, unexpected
@@ -96,7 +97,7 @@ class Gate:
         origin = headers.get(b"origin")
         if origin is not None and scope["method"] not in SAFE_METHODS and _place(origin) != host:
             raise Problem(403, "a page from elsewhere may not write here; ask without an Origin header")
-        wait = self._rate.wait(_client(scope))
+        wait = self._rate.wait(_asker(scope, headers)) if self._rate.rate > 0 else 0.0
         if wait:
             rate = f"{self.settings.limits.rate:g} requests per second"
             raise Problem(429, f"more than {rate}; slow down", {"retry-after": str(int(wait) + 1)})
@@ -111,6 +112,14 @@ def _with_headers(headers: Iterable[tuple[bytes, bytes]], path: str) -> list[tup
     if b"cache-control" not in names:
         there.append((b"cache-control", b"no-store"))
     return there
+
+
+def _asker(scope: Scope, headers: dict[bytes, bytes]) -> str:
+    """Whose requests count together: those with a known key, wherever they come from; without one, an address's."""
+    kind, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    keys: Keys | None = scope["app"].state.service.keys
+    holder = keys.holder(text.strip()) if keys is not None and kind.lower() == "bearer" else None
+    return f"address {_client(scope)}" if holder is None else f"key {holder.number}"
 
 
 def _client(scope: Scope) -> str:

@@ -335,10 +335,14 @@ async def health() -> Response:
 
 @open_to_all.get("/v1/ready", tags=["running"], summary="Ready")
 async def ready(request: Request) -> Response:
-    """Whether questions can be answered: 503 where the model directory cannot be followed."""
-    problem = the_service(request).follower.problem
-    if problem is not None:
-        raise Problem(503, problem)
+    """Whether questions are answered at once: 503 at first, and where the model directory cannot be followed."""
+    service = the_service(request)
+    if service.follower.problem is not None:
+        raise Problem(503, service.follower.problem)
+    if not service.is_warm:
+        raise Problem(
+            503, "what the first questions need is being counted; try again in a moment", {"retry-after": "1"}
+        )
     return json_response({"status": "ready"})
 
 

@@ -73,6 +73,11 @@ class Service:
         with suppress(OokgError):  # there may be a model that makes none
             model.extend([(newcomer, relation, entity)]).predict(head=newcomer, relation=relation)
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether what the first questions need is loaded; until then, those about newcomers wait for it."""
+        return not self._warming.is_alive()
+
     def labels(self, kind: str) -> LabelIndex:
         """The labels of the version and their names, to be searched; made once for each version and for new names."""
         model, names = self.living.model, self.living.names

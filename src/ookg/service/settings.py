@@ -13,7 +13,8 @@ class Limits:
     body: bytes of a request; triples, questions, claims: in one request; label: characters of a name
     top: answers to one question; page: entries of one page
     seconds: until a request is given up; reading: until its body must be there
-    waiting: requests that are under way at once in one process; rate: requests per second and client, 0 for no limit
+    waiting: requests that are under way at once in one process
+    rate: requests per second, of a key or else of an address; 0 for no limit
     """
 
     body: int = 8 << 20

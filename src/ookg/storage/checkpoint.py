@@ -19,6 +19,7 @@
                              ends of training triples each entity is
       cooccurrence.parquet   relation, other, entities (how many have both)
       triples.parquet        head, relation, tail: the training triples as ids, in the order of the training
+      counted-*.safetensors  what was counted on a large graph when it was first needed (`storage.counts`)
 
 A model that was imported without its training triples does not have the last three. Directories of version 1, which
 have their labels and degrees in tables and no index, are read as well.
@@ -55,6 +56,7 @@ from ookg.graph.statistics import GraphStatistics
 from ookg.graph.vocabulary import Vocabulary
 from ookg.models import GEOMETRIES, registered_name
 from ookg.models.embedding import Embedding
+from ookg.storage.counts import COUNTED, Counts, counts_problem
 from ookg.storage.data import (
     CHECKED_BYTES,
     ENTITIES,
@@ -109,6 +111,7 @@ class Checkpoint:
     directory: where it was read from
     lock: what keeps the files of an open model from being removed
     companions: by their names, models with the same labels that answer together with it; they have none themselves
+    stored_counts: of the version that was read, where it is stored (`counts`)
     """
 
     embedding: Embedding
@@ -123,6 +126,15 @@ class Checkpoint:
     companions: dict[str, Checkpoint] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     directory: Path | None = field(default=None, repr=False, compare=False)
     lock: PathLock | None = field(default=None, repr=False, compare=False)
+    stored_counts: Counts | None = field(default=None, kw_only=True, repr=False, compare=False)
+
+    @property
+    def counts(self) -> Counts | None:
+        """Where counts are kept; None for what is not stored as it is, with these vectors and this graph."""
+        counts = self.stored_counts
+        if counts is None or counts.embedding is not self.embedding or counts.graph is not self.graph:
+            return None
+        return counts
 
     @property
     def triples(self) -> IntArray:
@@ -446,6 +458,8 @@ def _checked_version(directory: Path, name: str, description: dict[str, Any]) ->
         problem = _problem(data / file, size, description.get("digests", {}).get(file))
         there = (data / file).stat().st_size if (data / file).is_file() else 0
         checks.append(FileCheck(f"{data.name}/{file}", there, problem, "digests" in description))
+    for path in sorted(data.glob(COUNTED)):
+        checks.append(FileCheck(f"{data.name}/{path.name}", path.stat().st_size, counts_problem(path), True))
     del lock
     return checks
 
@@ -482,9 +496,12 @@ def _checked_names(directory: Path) -> list[FileCheck]:
 
 
 def refuse_damage(directory: str | Path, journal: str | None = None) -> None:
-    """Refuse a model any of whose files is not what was written; all of them are read."""
+    """Refuse a model any of whose files is not what was written; all of them are read.
+
+    Damaged counts are none of it: they are counted anew.
+    """
     for file in check_model(directory, journal):
-        if file.problem is not None:
+        if file.problem is not None and not Path(file.name).match(COUNTED):
             raise ModelFileError(f"{Path(directory) / file.name}: {file.problem}; {RESTORE}")
 
 
@@ -546,6 +563,7 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
             journal=_journal(description),
             number=_number(description),
             companions=_read_companions(directory, description, device),
+            stored_counts=None if content.graph is None else Counts(data, embedding, content.graph),
         )
 
 

@@ -116,6 +116,9 @@ class Tables(Protocol):
     def free_keys(self) -> None:
         """Let no batch have a key any more."""
 
+    def retire(self) -> None:
+        """Let nobody write to it any more: all of it is in another journal."""
+
 
 class Journal(ABC):
     """The journal of one model directory.

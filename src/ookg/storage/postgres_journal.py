@@ -478,6 +478,10 @@ class PostgresTables:
         """Let no batch have a key any more."""
         self._connection.execute("UPDATE ookg_batches SET key = NULL WHERE journal = %s", (self._journal,))
 
+    def retire(self) -> None:
+        """Take it out of the database; whoever waits to write to it finds that it is gone."""
+        self._connection.execute("DELETE FROM ookg_journals WHERE id = %s", (self._journal,))
+
     def problem(self) -> str | None:
         """What of it cannot be, or None."""
         ((last, count, highest, changed, there),) = self._rows(

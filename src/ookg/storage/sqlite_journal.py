@@ -24,6 +24,7 @@ from ookg.storage.journal import (
 )
 
 APPLICATION, VERSION = 0x6F6F6B67, 2  # "ookg", and the layout of the tables
+MOVED = "this journal has moved to PostgreSQL"
 LAYOUT = """
 CREATE TABLE batches (
     number INTEGER PRIMARY KEY,
@@ -189,6 +190,9 @@ class SqliteJournal(Journal):
 
     def _refusal(self, error: sqlite3.Error) -> ModelFileError | InputError:
         code = getattr(error, "sqlite_errorcode", None)
+        if str(error) == MOVED:
+            remedy = "give its address with --journal, or end an interrupted move with `ookg journal move`"
+            return InputError(f"{self.path}: {MOVED}; {remedy}")
         if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return NowBusy(f"{self.path}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")
         if code is not None and code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
@@ -290,6 +294,12 @@ class SqliteTables:
     def free_keys(self) -> None:
         """Let no batch have a key any more."""
         self._connection.execute("UPDATE batches SET key = NULL")
+
+    def retire(self) -> None:
+        """Let nobody write to it any more, also those that wait for this transaction to end."""
+        self._connection.execute("DROP TRIGGER IF EXISTS moved")
+        refuse = f"BEGIN SELECT RAISE(ABORT, '{MOVED}'); END"
+        self._connection.execute(f"CREATE TRIGGER moved BEFORE INSERT ON batches {refuse}")
 
 
 def _close_all(connections: Sequence[_Held]) -> None:
