@@ -110,6 +110,46 @@ class BeyondMethod(Method):
 
 
 @dataclass(frozen=True)
+class ByDefault(Method):
+    """What `ookg predict` does with nothing said: by each newcomer's number of triples, with all evidence."""
+
+    name: str
+    base: InverseMethod
+    tasks: tuple[Task, ...] = LINK_PREDICTION
+    beyond_paper: ClassVar[bool] = True
+
+    def training(self, dataset: str, seed: int) -> BeyondSettings:
+        """The base's settings, and the default ways."""
+        from ookg.simulation.ways import DEFAULT_WAYS
+
+        ways = [way.to_dict() for way in DEFAULT_WAYS]
+        return BeyondSettings((self.base.training(dataset, seed).to_dict(),), {"ways": ways})
+
+    def train(self, context: Context) -> Embedding:
+        """The vectors of the known entities."""
+        return self.base.train(context)
+
+    def scorer(self, context: Context, trained: Embedding, variant: Variant) -> Scorer:
+        """The new entities by precision weights, and the evidence of the graph."""
+        del variant
+        from ookg.evidence.combined import GraphEvidence
+        from ookg.newcomers.embedder import find_newcomers
+        from ookg.newcomers.reducer import Precision
+        from ookg.scoring.scorer import TranslationScorer
+        from ookg.simulation.ways import DEFAULT_WAYS, WaysScorer
+
+        dataset = context.dataset
+        newcomers = find_newcomers(trained, context.graph, dataset.train, dataset.given, Precision())
+        newcomers = newcomers.with_room_for(dataset.num_entities - dataset.num_known)
+        evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
+        return WaysScorer([TranslationScorer(newcomers)], evidence, DEFAULT_WAYS, newcomers.counts)
+
+    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
+        """Mostly those of the base."""
+        return self.base.rough_seconds(dataset, on_gpu)
+
+
+@dataclass(frozen=True)
 class JudgeMethod(Method):
     """Claims are judged by closed-form vectors and the graph; the judge learns on known entities made new again."""
 
@@ -171,5 +211,6 @@ BEYOND_METHODS = (
     BeyondMethod("Refined RotatE", (INV_ROTATE,), refines=True),
     BeyondMethod("Combined", (INV_TRANSE,), refines=True, evidence=True),
     BeyondMethod("Combined TransE + RotatE", (INV_TRANSE, INV_ROTATE), refines=True, evidence=True),
+    ByDefault("By default", INV_TRANSE),
     JudgeMethod("Judged TransE", (INV_TRANSE,)),
 )
