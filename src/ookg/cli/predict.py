@@ -13,21 +13,24 @@ from ookg.cli.console import (
     add_alone_option,
     add_format_options,
     add_json_option,
+    add_language_option,
     add_model_argument,
     add_prefix_option,
     add_refine_options,
     add_weight_options,
     chosen_limit,
+    chosen_prefixes,
     chosen_refine,
     chosen_weights,
     load_current,
     meant,
     namer,
+    names_among,
     print_json,
     print_notes,
     print_table,
+    read_given,
     shortener,
-    triple_format,
     trust_in_words,
     whole_number,
 )
@@ -56,10 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
     )
+    parser.add_argument("--blank-nodes", action="store_true", help="RDF: answer with nodes that have no name too")
     parser.add_argument(
         "--explain", action="store_true", help="show what speaks for each answer, and what made the vector"
     )
     add_prefix_option(parser)
+    add_language_option(parser)
     add_alone_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "by the newcomer's number of triples; correlation with --refine or --[no-]combine")
@@ -69,20 +74,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict and print."""
-    from ookg.graph.triples import read_triples
-
     current = load_current(arguments, alone=arguments.alone)
-    model, names = current.model, current.model.names
-    given = current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None)
+    model, names, prefixes = current.model, current.model.names, chosen_prefixes(arguments)
+    triples = read_given(arguments, arguments.given, model) if arguments.given else None
+    if triples is not None and (called := names_among(triples, arguments.given, arguments.language.split(","))):
+        names = called.with_more(names)
+    given = current.given(triples)
 
     def is_entity(label: str) -> bool:
         return label in model.entities or label in given.entities
 
     head, tail = (
-        None if text is None else meant(text, "entity", names, is_entity) for text in (arguments.head, arguments.tail)
+        None if text is None else meant(text, "entity", names, is_entity, prefixes)
+        for text in (arguments.head, arguments.tail)
     )
     asked_relation = meant(
-        arguments.relation, "relation", names, lambda label: label in model.relations or label in given.relations
+        arguments.relation,
+        "relation",
+        names,
+        lambda label: label in model.relations or label in given.relations,
+        prefixes,
     )
     prediction = model.predict(
         given,
@@ -96,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         top=arguments.top,
         known_answers=arguments.known_answers,
         new_answers=arguments.candidates == "all",
+        blank_nodes=arguments.blank_nodes,
     )
     print_notes(prediction.notes)
     if arguments.json:

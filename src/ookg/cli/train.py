@@ -11,6 +11,7 @@ from ookg.cli.console import (
     add_device_option,
     add_format_options,
     add_names_option,
+    names_among,
     names_given,
     note,
     print_notes,
@@ -111,6 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not path.exists() and not path.suffix and arguments.triples != STANDARD_INPUT:
             raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
         triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+        given_names = given_names or names_among(triples, arguments.triples, arguments.language.split(","))
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
     if settings[0].validate_every and (valid is None or not len(valid)):

@@ -55,12 +55,14 @@ class AnswerOptions:
 
     combine: rank by the vector together with direct links and habits of relations; None: as `Model.combines` says
     top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
+    blank_nodes: RDF nodes without a name are answers too
     """
 
     combine: bool | RankingWeights | None = None
     top: int = 10
     drop_known: bool = True
     new_answers: bool = True
+    blank_nodes: bool = False
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -178,6 +180,8 @@ def _prediction(
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
     if not options.new_answers:
         scores[num_known:] = -np.inf
+    if not options.blank_nodes:
+        scores[state.entities.blank] = -np.inf
     if entity >= num_known:
         scores[entity] = -np.inf
     stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)

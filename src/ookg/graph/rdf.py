@@ -20,6 +20,13 @@ from ookg.graph.reading import TripleFormat, bare_name
 from ookg.system.limits import FREE_BYTES, BoundedStream, check_expansion, check_line
 from ookg.types import BoolArray, IntArray
 
+# What says how something is called; the first of them counts more than the later ones.
+NAMING = (
+    "http://www.w3.org/2004/02/skos/core#prefLabel",
+    "http://www.w3.org/2000/01/rdf-schema#label",
+    "http://schema.org/name",
+    "https://schema.org/name",
+)
 # The names that pyoxigraph gives the syntaxes.
 SYNTAXES = {
     ".nt": "N_TRIPLES",
@@ -82,10 +89,15 @@ class RdfFile:
     def read(self) -> list[Any]:
         """Heads, relations and tails, each a chunked dictionary array."""
         chunks: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        for labels in self.read_chunks():
+            for column, encoded in zip(chunks, labels, strict=True):
+                column.append(encoded)
+        return [pa.chunked_array(column, pa.dictionary(pa.int32(), pa.string())) for column in chunks]
+
+    def read_chunks(self) -> Iterator[list[Any]]:
+        """As `chunks`; what is wrong with the file is an error that names it."""
         try:
-            for labels in self.chunks():
-                for column, encoded in zip(chunks, labels, strict=True):
-                    column.append(encoded)
+            yield from self.chunks()
         except FileError:
             raise
         except SyntaxError as error:
@@ -95,7 +107,6 @@ class RdfFile:
         except (OSError, ValueError) as error:
             problem = f"damaged {self.compression or self.syntax_name} data ({error})"
             raise FileError(self.path, problem, "fetch or write it again") from error
-        return [pa.chunked_array(column, pa.dictionary(pa.int32(), pa.string())) for column in chunks]
 
     def chunks(self) -> Iterator[list[Any]]:
         """Heads, relations and tails of many triples at a time, each a dictionary array."""
@@ -134,7 +145,9 @@ class RdfFile:
         if self.predicates is not None and quad.predicate.value not in self.predicates:
             return False
         kind = type(quad.object)
-        if (kind is self.parser.Literal and not self.keeps_literals) or kind is self.parser.Triple:
+        # A name is no entity, unless its predicate is asked for.
+        is_name = self.predicates is None and quad.predicate.value in NAMING
+        if (kind is self.parser.Literal and (is_name or not self.keeps_literals)) or kind is self.parser.Triple:
             self.skipped[kind.__name__.lower()] += 1
             return False
         return True
