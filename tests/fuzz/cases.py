@@ -60,6 +60,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("datasets", "list"),
     ("datasets", "stats", "@dataset/data"),
     ("datasets", "split", "graph.tsv", "--out", "data"),
+    ("datasets", "split", "graph.tsv", "--out", "data", "--share", "0.1"),
     ("datasets", "split", "graph.tsv", "--out", "data", "--snapshots", "2"),
     ("datasets", "split", "graph.tsv", "--out", "data", "--shots", "1"),
     ("evaluate", MODEL, "--dataset", "@growing/grown"),

@@ -29,7 +29,7 @@ def test_a_label_that_is_there_stays_and_so_does_what_stands_for_nothing() -> No
 
 def test_what_may_stand_for_two_is_refused() -> None:
     both = {"http://schema.org/name", "https://schema.org/name"}
-    with pytest.raises(InputError, match="'schema:name' stands for .* and .*; give one of them"):
+    with pytest.raises(InputError, match=r"'schema:name' stands for .* and .*; give one of them"):
         in_full("schema:name", both.__contains__)
 
 
