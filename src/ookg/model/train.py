@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
+from ookg.model.held_out import HeldOut
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
 from ookg.scoring.queries import Queries
@@ -100,6 +101,8 @@ def train(
     overwrite: replace a model or an unfinished run there; with `resume`, only if it is not of this run
     A model that cannot be stored in the end is the attribute `model` of the `ModelNotStored` that is raised.
     valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
+    With 0 steps, the default, the size of the graph says how many, and training stops when more no longer pay: by
+    `valid`, or by triples that are held out. What it reached is `provenance["quality"]` of the model's checkpoint.
     """
     settings = settings or TrainingSettings()
     storage = None if out is None else Storage(Path(out), resume, overwrite)
@@ -108,14 +111,20 @@ def train(
         triples = triples.select(triples.truth)
     if not len(triples):
         raise InputError(f"{triples.source}: no triples to train on")
+    valid = None if valid is None else as_triples(valid, keep_duplicates=True)
+    settings = settings.validated(len(triples))
+    if valid is not None:
+        settings = replace(settings, held_out=0)
     settings = settings.resolved(len(triples.entities))  # what is stored says by which optimiser
     target, digest = choose_device(device), _digest(triples)
     fingerprint = settings.to_dict() | {"training triples": digest}
     validate = None
     if valid is not None:
-        valid = as_triples(valid, keep_duplicates=True)
         validate = _validation(valid, triples, settings)
         fingerprint["validation triples"] = _digest(valid)
+    held_out = HeldOut.of(triples.ids, settings) if settings.held_out else None
+    if held_out is not None:
+        validate = held_out.on_the_way(settings.geometry)
     with ExitStack() as holding:
         if storage is not None:
             storage.prepare()
@@ -124,7 +133,8 @@ def train(
             holding.enter_context(storage.held())
             if (finished := _finished(storage, settings, digest)) is not None:  # by another process, in between
                 return finished
-        ids = torch.from_numpy(triples.ids).to(target)
+        learned = triples.ids if held_out is None else held_out.trained
+        ids = torch.from_numpy(learned).to(target)
         trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
         if storage is not None:
             check_room(storage.directory, _model_bytes(triples, trainer))
@@ -132,7 +142,9 @@ def train(
         if resume:
             run.resume(or_replace=overwrite)
         tables = _with_progress(run) if progress else run.run()
-        model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, target))
+        checkpoint = _checkpoint(triples, tables, settings, digest, run.seconds, target)
+        checkpoint.provenance["quality"] = _quality(checkpoint.embedding, tables, settings, held_out, valid)
+        model = Model(checkpoint)
         if storage is not None:
             try:
                 write_checkpoint(model.checkpoint, storage.directory)
@@ -171,7 +183,7 @@ def train_together(
             triples,
             one,
             out=place,
-            valid=valid if one.validate_every else None,
+            valid=valid if one.validate_every or not one.steps else None,
             device=device,
             resume=resume,
             overwrite=overwrite,
@@ -185,6 +197,26 @@ def train_together(
         return models[0].with_companions(models[1:])
     name_companions(out, names)
     return Model.load(out)
+
+
+def _quality(
+    embedding: Embedding,
+    tables: TrainedTables,
+    settings: TrainingSettings,
+    held_out: HeldOut | None,
+    valid: Triples | None,
+) -> dict[str, Any] | None:
+    """How good the vectors are, by what figure, and on how many triples; None if nobody looked."""
+    if held_out is not None:
+        return {"figure": "MRR", "value": held_out.mrr(embedding), "triples": len(held_out), "of": "held-out triples"}
+    if valid is None or not tables.validations:
+        return None
+    figures = [figure for _, figure in tables.validations]
+    value = max(figures) if settings.patience else figures[-1]
+    if valid.truth is not None:
+        return {"figure": "accuracy", "value": value, "triples": len(valid), "of": "labelled validation triples"}
+    triples = min(len(valid), VALIDATION_TRIPLES)
+    return {"figure": "MRR of tails", "value": value, "triples": triples, "of": "validation triples"}
 
 
 def _model_bytes(triples: Triples, trainer: Trainer) -> int:

@@ -30,6 +30,9 @@ SAVE_SHARE = 0.05
 # How often a run with a time limit waits for the device, which would otherwise be behind the clock.
 WAIT_STEPS = 32
 
+# A gain of a validation that counts, as a share of what was there, where triples are held out.
+LEAST_GAIN = 0.005
+
 Validate = Callable[[Tensor, Tensor], float]
 
 
@@ -72,7 +75,7 @@ class TrainingRun:
         saved_at, save_took = time.monotonic(), 0.0
         self.begun = saved_at
         with _stop_requests(self.state_path is not None) as stop_requested:
-            while trainer.step_number < settings.steps and not self._patience_is_over() and not self._time_is_over():
+            while trainer.step_number < settings.steps and not self._is_enough() and not self._time_is_over():
                 loss = self._step()
                 if self.most_seconds is not None:
                     self._keep_to_time(loss, self.most_seconds)
@@ -114,6 +117,25 @@ class TrainingRun:
     def _figures(self, loss: Tensor) -> str:
         validated = f", validation {self.validations[-1][1]:.4f}" if self.validations else ""
         return f"loss {loss.item():.4f}{validated}"
+
+    def _is_enough(self) -> bool:
+        """Whether more steps no longer pay."""
+        return self._gains_nothing() if self.trainer.settings.held_out else self._patience_is_over()
+
+    def _gains_nothing(self) -> bool:
+        """Whether the last validations brought no gain since the rate dropped; if it can drop further, it does so."""
+        patience, schedule, step = self.trainer.settings.patience, self.trainer.schedule, self.trainer.step_number
+        dropped = [drop for drop in schedule.drop_steps if drop < step]
+        figures = [figure for at, figure in self.validations if at > max(dropped, default=0)]
+        if not patience or len(figures) <= patience:
+            return False
+        if max(figures[-patience:]) > max(figures[:-patience]) * (1 + LEAST_GAIN):
+            return False
+        ahead = [drop for drop in schedule.drop_steps if step < drop < self.trainer.settings.steps]
+        if not ahead:
+            return step not in schedule.drop_steps
+        schedule.drop_steps = (*dropped, step, *ahead[1:])
+        return False
 
     def _patience_is_over(self) -> bool:
         patience = self.trainer.settings.patience
