@@ -53,6 +53,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("audit", MODEL, "--sample", "6", "--no-refine"),
     ("tune", MODEL, "--quick", "--trials", "1", "--sample", "6"),
     ("tune", MODEL, "--trials", "1", "--sample", "6", "--steps", "3"),
+    ("tune", "graph.tsv", "--training", "--minutes", "0.01", "--steps", "2", "--out", "found.toml"),
     ("import", "arrays", "@import/arrays-npy", "--out", "m"),
     ("import", "kge", "@import/kge", "--vocabulary", "@import/kge", "--out", "m"),
     ("export", MODEL, "--out", "out", "--given", "graph.tsv"),

@@ -15,6 +15,7 @@ from ookg.errors import InputError, TrainingInterrupted
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.held_out import HeldOut
 from ookg.models.embedding import Embedding
+from ookg.research.reproduction.settings import PaperSettings
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import PRESETS, TrainingSettings
 from ookg.training.trainer import Trainer
@@ -86,6 +87,13 @@ def test_steps_by_the_size_of_the_graph() -> None:
     assert settings.validated(4_999).held_out == 0  # too few to say anything
     assert replace(settings, held_out=7).validated(100_000).held_out == 7
     assert settings.with_steps(100_000).held_out == 0  # a bare trainer has nothing to validate on
+
+
+def test_published_results_keep_their_settings() -> None:
+    stored = PaperSettings().to_dict()
+    assert stored["steps"] == 20_000
+    assert "held_out" not in stored
+    assert PaperSettings().validated(100) == PaperSettings()
 
 
 def test_no_steps_train_by_the_size_and_report_a_quality(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ookg.errors import FileError, InputError
+from ookg.errors import FileError
 from ookg.graph.reading import TripleFormat, bare_name
+from ookg.system.extras import missing
 from ookg.system.limits import FREE_BYTES, BoundedStream, check_expansion, check_line
 from ookg.types import BoolArray, IntArray
 
@@ -83,7 +84,7 @@ class RdfFile:
         try:
             import pyoxigraph
         except ImportError:
-            raise InputError(f"{path}: RDF needs pyoxigraph; install it with `pip install 'ookg[rdf]'`") from None
+            raise missing(f"{path}: RDF", "pyoxigraph", "rdf") from None
         self.parser: Any = pyoxigraph
 
     def read(self) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,7 +25,7 @@ OPTIMIZERS = ("auto", "adam", "sparse-adam", "adagrad")
 SPARSE_FROM = 2.0
 # Steps by the size of the graph (`TrainingSettings.steps_for`): passes over the triples of small and of large graphs.
 PASSES, LARGE_PASSES = 80, 40
-FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 5_000, 20_000, 100_000
+FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 10_000, 20_000, 100_000
 # What is held out where nothing is said: so much of the triples, so many at most; below the fewest it says too little.
 HELD_OUT_SHARE, MOST_HELD_OUT, FEWEST_HELD_OUT = 0.01, 1_000, 50
 VALIDATIONS, PATIENCE = 20, 3  # over all steps, and how many of them without a gain are enough
@@ -251,6 +252,18 @@ def preset(name: str) -> TrainingSettings:
     if not isinstance(name, str) or name not in PRESETS:
         raise unknown_name("preset", str(name), list(PRESETS), f"choose {' or '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def settings_text(settings: TrainingSettings) -> str:
+    """Settings as the TOML file that `read_settings` reads: those that are not the default."""
+    defaults = TrainingSettings()
+    lines = []
+    for field in fields(TrainingSettings):
+        value = getattr(settings, field.name)
+        if value != getattr(defaults, field.name):
+            written = list(value) if isinstance(value, tuple) else value
+            lines.append(f"{field.name} = {json.dumps(written)}\n")  # what JSON and TOML write alike
+    return "".join(lines)
 
 
 def read_settings(path: str | Path, base: TrainingSettings | None = None) -> TrainingSettings:

@@ -166,9 +166,8 @@ def _state(run: Run, variant: Variant, results: ResultsFolder) -> State:
         return "to do"
     method = METHODS[run.method]
     wanted = plain(run_settings(method, run.dataset, run.seed, variant))
-    same_training = (
-        completed(found.settings.get("training"), method.training(run.dataset, run.seed)) == wanted["training"]
-    )
+    training = method.training(run.dataset, run.seed)
+    same_training = completed(found.settings.get("training"), training) == completed(wanted["training"], training)
     return "done" if same_training and found.settings.get("evaluation") == wanted["evaluation"] else "other settings"
 
 
