@@ -1,6 +1,8 @@
 """How good a model is after so many steps, on validation triples: what `TrainingSettings.steps_for` is chosen by.
 
-    python benchmarks/training_length.py codex-s --steps 2500,5000,10000,20000
+    python benchmarks/training_length.py codex-s --steps 0,2500,5000,10000,20000
+
+0 is the default: by the size of the graph, and no longer than it pays on triples that are held out.
 
 A data set by name (under OOKG_DATA), or a folder with train.txt and valid.txt. Every run has its whole schedule, so a
 short one is not the beginning of a long one. Each line is printed as soon as it is there.
@@ -12,11 +14,9 @@ import argparse
 import os
 from pathlib import Path
 
-import numpy as np
-
 import ookg
 from ookg.graph.triples import Triples, read_triples
-from ookg.model.train import reciprocal_ranks
+from ookg.model.held_out import HeldOut
 from ookg.training.settings import TrainingSettings
 
 
@@ -37,16 +37,24 @@ def main() -> None:
     folder = Path(arguments.dataset)
     folder = folder if folder.is_dir() else Path(os.environ["OOKG_DATA"]) / arguments.dataset
     train, valid = part(folder, "train"), part(folder, "valid")
-    print(f"{arguments.dataset}: {len(train):,} triples, {len(valid):,} to validate", flush=True)
+    ids = valid.encoded(train.entities, train.relations)
+    asked = HeldOut.asking(train.ids, ids[(ids >= 0).all(axis=1)])
+    print(f"{arguments.dataset}: {len(train):,} triples, {len(asked):,} to validate", flush=True)
     for steps in map(int, arguments.steps.split(",")):
         settings = TrainingSettings(
             dim=arguments.dim, negatives=arguments.negatives, steps=steps, seed=arguments.seed, optimizer="adam"
         )
         model = ookg.train(train, settings, device="auto")
-        ranks = reciprocal_ranks(model, valid)
-        seconds = model.checkpoint.provenance["seconds"]
-        epochs = steps * settings.batch / len(train)
-        print(f"{steps:>8,} steps  {epochs:7.1f} epochs  MRR {np.mean(ranks):.4f}  {seconds:.0f} s", flush=True)
+        provenance = model.checkpoint.provenance
+        taken = provenance["validations"][-1][0] if provenance["validations"] else steps
+        quality = provenance["quality"]
+        held_out = "" if quality is None else f"  held-out MRR {quality['value']:.4f}"
+        mrr, passes = asked.mrr(model.embedding), taken * settings.batch / len(train)
+        name = f"{steps:,}" if steps else f"0 ({taken:,})"
+        print(
+            f"{name:>12} steps  {passes:6.1f} passes  MRR {mrr:.4f}  {provenance['seconds']:.0f} s{held_out}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datasets.test_dataset_split import contents, graph, true_rows
+from ookg.datasets.encoded import Task
 from ookg.datasets.entity_splitting import EntitySplitSettings, split_by_entities
+from ookg.datasets.splitting import Split
 from ookg.errors import InputError
-from ookg.graph.triples import as_triples
+from ookg.graph.triples import Triples, as_triples
+
+
+def graph(seed: int, entities: int, relations: int, size: int) -> Triples:
+    random = np.random.default_rng(seed)
+    columns = [random.integers(0, limit, size) for limit in (entities, relations, entities)]
+    return as_triples([(f"e{h}", f"r{r}", f"e{t}") for h, r, t in zip(*columns, strict=True)])
+
+
+def true_rows(triples: Triples) -> list[tuple[str, str, str]]:
+    return list(triples if triples.truth is None else triples.select(triples.truth))
+
+
+def contents(made: Split) -> list[list[Any]]:
+    return [list(part) for part in (made.train, made.valid, made.aux, made.test)]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1000), st.integers(5, 60), st.integers(1, 4), st.integers(20, 300), st.booleans())
 def test_what_a_split_promises(seed: int, entities: int, relations: int, size: int, labelled: bool) -> None:
     triples = graph(seed, entities, relations, size)
-    task = "triplet-classification" if labelled else "link-prediction"
+    task: Task = "triplet-classification" if labelled else "link-prediction"
     try:
         made = split_by_entities(triples, EntitySplitSettings(0.2, seed, task, 0.1))
     except InputError:  # nothing can be hidden in a graph that is too small, or too dense

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model.test_held_out import SMALL, graph
+from circle_graphs import SMALL, graph
 from ookg.cli import main
 from ookg.errors import InputError
 from ookg.model.training_search import search_training

@@ -296,7 +296,9 @@ def _split(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _drawn_in_words(made: Split, _: DatasetStatistics) -> Iterator[str]:
+def _drawn_in_words(made: Split, written: DatasetStatistics) -> Iterator[str]:
+    """What was left out, and what is lacking."""
+    del written
     if made.left_out:
         yield f"{made.left_out:,} triples left out, most of them between two new entities"
     if made.drawn < made.wanted:

@@ -43,12 +43,16 @@ class HeldOut:
         rows = draw_valid(triples, np.arange(len(triples)), share, random)
         if not len(rows):
             return None
-        head, relation, tail = triples[rows].T
-        is_tail = np.repeat([True, False], len(rows))
-        pairs = ((head, tail), (relation, relation), (tail, head))
-        questions = Queries(*(np.concatenate(pair) for pair in pairs), is_tail)
-        answers = other_answers(questions, triples, int(triples[:, [0, 2]].max()) + 1)
-        return cls(np.delete(triples, rows, axis=0), questions, answers)
+        return cls.asking(np.delete(triples, rows, axis=0), triples[rows])
+
+    @classmethod
+    def asking(cls, trained: IntArray, asked: IntArray) -> HeldOut:
+        """Ask for both ends of triples that are not learned from, (triples, 3)."""
+        head, relation, tail = asked.T
+        both = [np.concatenate(pair) for pair in ((head, tail), (relation, relation), (tail, head))]
+        questions = Queries(both[0], both[1], both[2], np.repeat([True, False], len(asked)))
+        everything = np.concatenate([trained, asked])
+        return cls(trained, questions, other_answers(questions, everything, int(everything[:, [0, 2]].max()) + 1))
 
     def __len__(self) -> int:
         return len(self.questions) // 2

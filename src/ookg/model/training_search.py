@@ -106,8 +106,9 @@ def search_training(
         trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
         at = clock()
 
-        def report(step: int, _: object = None) -> None:
-            if clock() > until and step < settings.steps:
+        def report(done: int, figure: Callable[[], str] | None = None) -> None:
+            del figure
+            if clock() > until and done < settings.steps:
                 raise _OutOfTimeError
 
         tables = TrainingRun(trainer).run(report)

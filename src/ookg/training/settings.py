@@ -164,7 +164,7 @@ class TrainingSettings:
         return self if self.steps else replace(self, steps=self.steps_for(num_triples))
 
     def steps_for(self, num_triples: int) -> int:
-        """The steps for so many triples: 80 passes over them, 5,000 to 20,000; or 40 passes if that is more.
+        """The steps for so many triples: 80 passes over them, 10,000 to 20,000; or 40 passes if that is more.
 
         At 1,024 triples per step. 100,000 steps at most, and a multiple of 20, so that the last one is validated.
         """
