@@ -9,6 +9,8 @@ import pytest
 
 import ookg
 from ookg.cli import main
+from ookg.service.claims import Claims
+from ookg.service.shapes import PredictBody
 
 RDFS, EX = "http://www.w3.org/2000/01/rdf-schema#", "https://schema.org/"
 SMALL = ["--dim", "4", "--steps", "5", "--batch", "8", "--negatives", "2", "--device", "cpu"]
@@ -111,3 +113,13 @@ def test_a_given_file_names_what_is_shown(model: Path, tmp_path: Path, capsys: p
     given.write_text(f'<{EX}X> <{RDFS}subClassOf> <{EX}C2> ; <{RDFS}label> "what is new" .\n', encoding="utf-8")
     query = ["predict", str(model), "--given", str(given), "--head", "schema:X", "--relation", "rdfs:subClassOf"]
     assert output(capsys, *query).startswith("(what is new (schema:X), rdfs:subClassOf, ?)\n")
+
+
+def test_the_server_takes_prefixes_too(model: Path) -> None:
+    extended = ookg.open(model).extended
+    claimed = Claims(None).verdicts(extended, [["schema:C1", "rdfs:subClassOf", "schema:C2"]])["verdicts"][0]
+    assert (claimed["head"], claimed["relation"]) == (f"{EX}C1", f"{RDFS}subClassOf")
+    assert claimed["score"] is not None
+    asked = PredictBody(head="schema:C1", relation="rdfs:subClassOf", blank_nodes=True)
+    assert asked.blank_nodes
+    assert not PredictBody(head="schema:C1", relation="rdfs:subClassOf").blank_nodes

@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
     valid = valid if valid is not None and len(valid) else None
-    if settings[0].validate_every and settings[0].steps and not settings[0].held_out and valid is None:
+    if settings[0].validate_every and valid is None and not settings[0].validated(len(triples)).held_out:
         raise InputError("--validate-every, but no triples to validate on; give --valid FILE, or --held-out N")
     print_notes(triples.notes)
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"

@@ -426,8 +426,8 @@ class Model:
 
         Candidates are all known entities and the new ones of `given` (unless new_answers is False). The asked entity
         itself is one only over relations that often join an entity to itself in training (`loops`). Answers that the
-        training or given triples already state are left out, or kept and marked. RDF nodes without a name are answers only with
-        blank_nodes.
+        training or given triples already state are left out, or kept and marked. RDF nodes without a name are answers
+        only with blank_nodes.
 
         With none of weights, refine and combine, a question about a newcomer is answered by what `ways` has for its
         number of triples; `Prediction.way` says how. If one of them is given, weights are correlation weights by

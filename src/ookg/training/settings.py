@@ -24,8 +24,8 @@ OPTIMIZERS = ("auto", "adam", "sparse-adam", "adagrad")
 # "auto" is Adam on touched rows where there are so many times more entities than a step touches rows.
 SPARSE_FROM = 2.0
 # Steps by the size of the graph (`TrainingSettings.steps_for`): passes over the triples of small and of large graphs.
-PASSES, LARGE_PASSES = 80, 40
-FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 10_000, 20_000, 100_000
+SMALL_PASSES, PASSES, LARGE_PASSES = 400, 80, 40
+FEWEST_STEPS, SMALL_STEPS, USUAL_STEPS, MOST_STEPS = 2_000, 10_000, 20_000, 100_000
 # What is held out where nothing is said: so much of the triples, so many at most; below the fewest it says too little.
 HELD_OUT_SHARE, MOST_HELD_OUT, FEWEST_HELD_OUT = 0.01, 1_000, 50
 VALIDATIONS, PATIENCE = 20, 3  # over all steps, and how many of them without a gain are enough
@@ -164,12 +164,18 @@ class TrainingSettings:
         return self if self.steps else replace(self, steps=self.steps_for(num_triples))
 
     def steps_for(self, num_triples: int) -> int:
-        """The steps for so many triples: 80 passes over them, 10,000 to 20,000; or 40 passes if that is more.
+        """The steps for so many triples, at most: 400 passes over few of them, 80 over more, and 40 over many.
 
-        At 1,024 triples per step. 100,000 steps at most, and a multiple of 20, so that the last one is validated.
+        Of 400 passes 2,000 to 10,000 steps, of 80 up to 20,000, of 40 up to 100,000; whichever is most. A multiple of
+        20, so that the last one is validated.
         """
-        usual = min(max(PASSES * num_triples / self.batch, FEWEST_STEPS), USUAL_STEPS)
-        steps = max(usual, min(LARGE_PASSES * num_triples / self.batch, MOST_STEPS))
+        pass_steps = num_triples / self.batch
+        steps = max(
+            FEWEST_STEPS,
+            min(SMALL_PASSES * pass_steps, SMALL_STEPS),
+            min(PASSES * pass_steps, USUAL_STEPS),
+            min(LARGE_PASSES * pass_steps, MOST_STEPS),
+        )
         return round(steps / VALIDATIONS) * VALIDATIONS
 
     def validated(self, num_triples: int) -> Self:
