@@ -41,6 +41,8 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("train", "graph.tsv", "--out", "m", *TRAINING),
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transr"),
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transe,rotate"),
+    ("train", "graph.tsv", "--out", "m", *TRAINING, "--optimizer", "adagrad", "--negatives-shared", "2"),
+    ("train", "graph.tsv", "--out", "m", *TRAINING, "--tables", "disk", "--dry-run", "--json"),
     ("check", MODEL),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet"),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet", "--refine", "--refine-steps", "3"),
