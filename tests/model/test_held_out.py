@@ -12,7 +12,7 @@ import torch
 import ookg
 from circle_graphs import SMALL, graph
 from ookg.cli import main
-from ookg.errors import InputError, TrainingInterrupted
+from ookg.errors import InputError
 from ookg.model.held_out import HeldOut
 from ookg.models.embedding import Embedding
 from ookg.research.reproduction.settings import PaperSettings
@@ -113,50 +113,26 @@ def test_triples_to_validate_on_are_taken_before_any_are_held_out(monkeypatch: p
     assert model.checkpoint.provenance["quality"]["of"] == "validation triples"
 
 
-def run_with(figures: list[float], settings: TrainingSettings, state: Path | None = None) -> TrainingRun:
+def run_with(figures: list[float], settings: TrainingSettings) -> TrainingRun:
     """A run whose validations give these figures, one after the other."""
     triples = torch.from_numpy(graph().ids)
     said = iter(figures)
-    return TrainingRun(Trainer(triples, 60, 5, settings), state, lambda entities, relations: next(said))
+    return TrainingRun(Trainer(triples, 60, 5, settings), None, lambda entities, relations: next(said))
 
 
-def test_the_rate_drops_before_training_stops() -> None:
-    settings = replace(SMALL, steps=200, validate_every=10, patience=2, held_out=10)
-    # No gain at 30 and 40: the rate drops there. Then 0.3 is the best, and 60, 70 are no gain.
+def test_training_stops_when_nothing_is_gained_after_the_rate_has_dropped() -> None:
+    settings = replace(SMALL, steps=200, lr_drops=(0.2,), validate_every=10, patience=2, held_out=10)
+    # Nothing is gained from 20 on, but the rate drops at 40. Then 0.3 is the best at 50; 60 and 70 bring too little.
     run = run_with([0.1, 0.2, 0.2, 0.2, 0.3, 0.3, 0.3001, 0.9], settings)
     tables = run.run()
-    assert run.trainer.schedule.drop_steps == (40,)
     assert run.trainer.step_number == 70
-    assert tables.step == 70
+    assert tables.step == 70  # the best all the same
     assert [step for step, _ in tables.validations] == [10, 20, 30, 40, 50, 60, 70]
 
 
 def test_training_goes_on_while_it_pays() -> None:
     settings = replace(SMALL, steps=100, validate_every=10, patience=2, held_out=10)
-    run = run_with([number / 10 for number in range(1, 11)], settings)
-    assert run.run().step == 100
-    assert run.trainer.schedule.drop_steps == (50,)
-
-
-def test_a_drop_that_was_brought_forward_is_kept_by_a_state(tmp_path: Path) -> None:
-    settings = replace(SMALL, steps=200, validate_every=10, patience=2, held_out=10)
-    figures = [0.1, 0.2, 0.2, 0.2, 0.3, 0.3, 0.3001, 0.9]
-    whole = run_with(figures, settings).run()
-    first = run_with(figures, settings, tmp_path / "state")
-    first.most_seconds = None
-
-    def stop(done: int, figure: object = None) -> None:
-        if done == 55:
-            raise TrainingInterrupted("enough")
-
-    with pytest.raises(TrainingInterrupted):
-        first.run(stop)
-    first.save()
-    second = run_with(figures[5:], settings, tmp_path / "state")
-    assert second.resume()
-    resumed = second.run()
-    assert second.trainer.schedule.drop_steps == (40,)
-    assert torch.equal(resumed.entity_vectors, whole.entity_vectors)
+    assert run_with([number / 10 for number in range(1, 11)], settings).run().step == 100
 
 
 def test_the_command_says_how_good_the_model_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

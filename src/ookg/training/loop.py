@@ -126,19 +126,12 @@ class TrainingRun:
         return self._gains_nothing() if self.trainer.settings.held_out else self._patience_is_over()
 
     def _gains_nothing(self) -> bool:
-        """Whether the last validations brought no gain since the rate dropped; if it can drop further, it does so."""
-        patience, schedule, step = self.trainer.settings.patience, self.trainer.schedule, self.trainer.step_number
-        dropped = [drop for drop in schedule.drop_steps if drop < step]
-        figures = [figure for at, figure in self.validations if at > max(dropped, default=0)]
+        """Whether the last validations brought no gain since the rate dropped for the last time."""
+        patience, drops = self.trainer.settings.patience, self.trainer.schedule.drop_steps
+        figures = [figure for at, figure in self.validations if at > max(drops, default=0)]
         if not patience or len(figures) <= patience:
             return False
-        if max(figures[-patience:]) > max(figures[:-patience]) * (1 + LEAST_GAIN):
-            return False
-        ahead = [drop for drop in schedule.drop_steps if step < drop < self.trainer.settings.steps]
-        if not ahead:
-            return step not in schedule.drop_steps
-        schedule.drop_steps = (*dropped, step, *ahead[1:])
-        return False
+        return max(figures[-patience:]) <= max(figures[:-patience]) * (1 + LEAST_GAIN)
 
     def _patience_is_over(self) -> bool:
         patience = self.trainer.settings.patience

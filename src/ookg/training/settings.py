@@ -62,7 +62,7 @@ class TrainingSettings:
     validate_every: steps between validations, 0 for none
     patience: stop after so many validations without a new best and keep the best, 0 to go on to the end
     held_out: so many triples are not trained on, and validated on (`ookg.model.held_out`). Then patience is for a gain
-        of half a percent, and the learning rate drops before anything stops
+        of half a percent, once the learning rate has dropped for the last time
     relation_dim: coordinates of a relation's space in TransR, 0 for as many as an entity has
     negatives_shared: so many triples of a batch share one set of negatives, of which each leaves out what makes it
         true; 0: each has its own, drawn again where it makes the triple true
