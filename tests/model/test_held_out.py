@@ -67,7 +67,7 @@ def test_steps_by_the_size_of_the_graph() -> None:
     assert settings.steps == 0
     found = [settings.steps_for(size) for size in (100, 33_000, 100_000, 272_115, 483_142, 1_000_000, 10_000_000)]
     assert found == sorted(found)
-    assert found[:3] == [2_000, 10_000, 10_000]
+    assert found[:3] == [2_000, 6_000, 7_820]
     assert found[3] == found[4] == 20_000  # FB15k-237 and FB15k
     assert found[-1] == 100_000
     assert all(steps % 20 == 0 for steps in found)

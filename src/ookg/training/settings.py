@@ -27,7 +27,7 @@ OPTIMIZERS = ("auto", "adam", "sparse-adam", "adagrad")
 SPARSE_FROM = 2.0
 # Steps by the size of the graph (`TrainingSettings.steps_for`): passes over the triples of small and of large graphs.
 SMALL_PASSES, PASSES, LARGE_PASSES = 400, 80, 40
-FEWEST_STEPS, SMALL_STEPS, USUAL_STEPS, MOST_STEPS = 2_000, 10_000, 20_000, 100_000
+FEWEST_STEPS, SMALL_STEPS, USUAL_STEPS, MOST_STEPS = 2_000, 6_000, 20_000, 100_000
 # What is held out where nothing is said: so much of the triples, so many at most; below the fewest it says too little.
 HELD_OUT_SHARE, MOST_HELD_OUT, FEWEST_HELD_OUT = 0.01, 1_000, 50
 VALIDATIONS, PATIENCE = 20, 3  # over all steps, and how many of them without a gain are enough
@@ -168,7 +168,7 @@ class TrainingSettings:
     def steps_for(self, num_triples: int) -> int:
         """The steps for so many triples, at most: 400 passes over few of them, 80 over more, and 40 over many.
 
-        Of 400 passes 2,000 to 10,000 steps, of 80 up to 20,000, of 40 up to 100,000; whichever is most. A multiple of
+        Of 400 passes 2,000 to 6,000 steps, of 80 up to 20,000, of 40 up to 100,000; whichever is most. A multiple of
         20, so that the last one is validated.
         """
         pass_steps = num_triples / self.batch
