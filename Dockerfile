@@ -1,7 +1,7 @@
 # The server, with PyTorch's CPU build. The model directory is a volume: docs/serving.md says how to use it.
 FROM python:3.12-slim AS build
 WORKDIR /source
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml hatch_build.py constraints.txt README.md LICENSE ./
 COPY src src
 ENV PIP_CONSTRAINT=/source/constraints.txt \
     PIP_BUILD_CONSTRAINT=/source/constraints.txt \

@@ -7,13 +7,14 @@ DOCS ?= .venv-docs
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTHONS ?= python3.11 python3.12 python3.13
+MATRIX ?= $(PYTHONS) python3.14
 # Newer versions of pip read the second for the environment that builds the package, older ones the first.
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs roundtrip browser fuzz fuzz-service postgres pins clean
+.PHONY: help demo test lint format bench docs roundtrip browser fuzz fuzz-service postgres matrix pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -26,6 +27,7 @@ help:
 	@echo "make postgres  set up, install PostgreSQL where it is missing (apt-get), and run the tests that need a server"
 	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
 	@echo "make fuzz-service  set up and give the server 10,000 malformed requests (some minutes)"
+	@echo "make matrix  run the tests on each Python of MATRIX that is here, and say which are missing"
 	@echo "make pins    ask pip whether it can resolve constraints.txt, on each Python of PYTHONS (installs nothing)"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make clean   remove the virtual environment and caches"
@@ -90,6 +92,17 @@ postgres: $(INSTALLED)
 	}
 	OOKG_POSTGRES=required $(BIN)/python -m pytest -m postgres
 
+# Each has an environment of its own, which is kept. One that fails does not keep the others from being tried.
+matrix:
+	@passed=; failed=; missing=; \
+	for python in $(MATRIX); do \
+	  if ! command -v $$python > /dev/null; then missing="$$missing $$python"; continue; fi; \
+	  if $(MAKE) --no-print-directory PYTHON=$$python VENV=$(VENV)-$$python $(VENV)-$$python/.installed && \
+	    $(VENV)-$$python/bin/python -m pytest $(TESTS); then passed="$$passed $$python"; else failed="$$failed $$python"; fi; \
+	done; \
+	echo "passed:$${passed:- none}; failed:$${failed:- none}; not installed here:$${missing:- none}"; \
+	[ -z "$$failed" ] && [ -n "$$passed" ]
+
 pins:
 	@for python in $(PYTHONS); do \
 	  $$python -m venv --clear $(VENV)-pins || exit; \
@@ -110,4 +123,4 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-pins $(TOOLS) $(BROWSER) $(DOCS) site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-pins $(VENV)-python* $(TOOLS) $(BROWSER) $(DOCS) site .pytest_cache .mypy_cache .ruff_cache

@@ -77,7 +77,7 @@ def main() -> None:
         triples = triples_of(name)
         entities, relations = 1 + int(triples[:, [0, 2]].max()), 1 + int(triples[:, 1].max())
         hidden = hide(triples, entities, relations, HidingSettings(sample=min(MOST_HIDDEN, entities // 10), seed=1))
-        settings = TrainingSettings(model=options.model)
+        settings = TrainingSettings(model=options.model, steps=20_000)
         kept = None if options.models is None else options.models / f"fit-{Path(name).stem}-{options.model}.npz"
         embedding = vectors_of(hidden, settings, kept)
         whole = Simulation.of(hidden, embedding, None, is_exact=True)

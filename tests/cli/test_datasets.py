@@ -147,6 +147,29 @@ def test_split(triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "no others fit" not in captured.err
 
 
+def test_split_hides_entities_and_says_what_it_left(
+    triples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "made"
+    assert main(["datasets", "split", str(triples), "--out", str(out), "--json"]) == 0
+    captured = capsys.readouterr()
+    printed, dataset = json.loads(captured.out), load_dataset(out)
+    hidden, asked = len(dataset.new_entities), len(dataset.test)
+    everyone = printed["entities"] + hidden
+    assert hidden == round(0.05 * everyone)
+    assert f"{hidden} of {everyone} entities hidden; {printed['entities']} stay, with " in captured.err
+    assert f"{printed['aux']} triples are given, and {asked} asked; 0 left out\n" in captured.err
+    assert sum(printed[part] for part in ("train", "valid", "aux", "test")) == 240
+    assert main(["datasets", "split", str(triples), "--out", str(tmp_path / "six"), "--entities", "6"]) == 0
+    assert len(load_dataset(tmp_path / "six").new_entities) == 6
+    assert (
+        main(["datasets", "split", str(triples), "--out", str(tmp_path / "x"), "--entities", "6", "--new", "head"]) == 2
+    )
+    assert "--entities with --new" in capsys.readouterr().err
+    assert main(["datasets", "split", str(triples), "--out", str(tmp_path / "x"), "--entities", "1.0"]) == 2
+    assert "a share of 1.0 of the entities" in capsys.readouterr().err
+
+
 def test_split_says_when_it_falls_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "graph.csv"
     source.write_text("from;by;to\nn;r;k\nn;r;l\nk;r;l\n")
@@ -207,6 +230,7 @@ def test_split_into_snapshots(triples: Path, tmp_path: Path, capsys: pytest.Capt
         (["--snapshots", "1"], "1 snapshots; ask for 2 to"),
         (["--snapshots", "3", "--new", "head"], "--new with --snapshots"),
         (["--snapshots", "3", "--count", "5"], "--count with --snapshots"),
+        (["--snapshots", "3", "--entities", "5"], "--entities with --snapshots"),
         (["--snapshots", "3", "--task", "link-prediction"], "--task with --snapshots"),
         (["--snapshots", "200"], "too few for 200 snapshots"),
     ],

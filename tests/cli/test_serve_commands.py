@@ -81,4 +81,4 @@ def test_the_extra_is_named_where_it_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "ookg.service.server", raising=False)
-    assert "pip install 'ookg[serve]'" in refused(capsys, "serve", str(directory))
+    assert "pip install fastapi httptools uvicorn" in refused(capsys, "serve", str(directory))

@@ -29,7 +29,7 @@ def test_the_command_is_one_of_ours(line: list[str]) -> None:
 def test_the_image_is_made_of_what_is_there() -> None:
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
     names = {name for line in copied for name in line.split()}
-    assert names == {"pyproject.toml", "constraints.txt", "README.md", "LICENSE", "src"}
+    assert names == {"pyproject.toml", "hatch_build.py", "constraints.txt", "README.md", "LICENSE", "src"}
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert names == allowed
     assert all((ROOT / name).exists() for name in names)

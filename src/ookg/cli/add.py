@@ -13,9 +13,13 @@ from ookg.cli.console import (
     add_directory_argument,
     add_format_options,
     add_json_option,
+    add_language_option,
+    add_prefix_option,
+    names_among,
+    note,
     print_json,
     print_notes,
-    triple_format,
+    read_given,
 )
 
 SUMMARY = "add triples to a model, for good"
@@ -29,20 +33,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--key", metavar="K", help="a name for this batch: sent again under the same one, it counts once"
     )
     parser.add_argument("--author", metavar="A", help="who says so (this system's user)")
+    add_language_option(parser)
+    add_prefix_option(parser)
     add_json_option(parser)
     add_format_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Add and print."""
-    from ookg.graph.triples import read_triples
     from ookg.model.living import LivingModel
     from ookg.system.display import counted
 
     living = LivingModel(arguments.model, journal=arguments.journal)
-    triples = read_triples(arguments.triples, triple_format(arguments))
+    triples = read_given(arguments, arguments.triples, living.model)
+    names = names_among(triples, arguments.triples, arguments.language.split(","))
     added = living.add(triples, key=arguments.key, author=arguments.author)
     print_notes(triples.notes)
+    if names is not None:
+        named = len(living.names)
+        stored = living.add_names(names.with_more(living.names))  # what has a name keeps it
+        note(f"{arguments.model}: {counted(len(stored) - named, 'name')} stored")
     if arguments.json:
         print_json(asdict(added))
         return 0

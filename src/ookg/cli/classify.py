@@ -24,7 +24,7 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
-    triple_format,
+    read_given,
     trust_in_words,
     whole_number,
 )
@@ -63,17 +63,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Classify and print."""
     from ookg.errors import InputError
-    from ookg.graph.triples import read_triples
     from ookg.simulation.judge import JudgeSettings
     from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
     from ookg.system.files import check_place
 
-    form = triple_format(arguments)
     current = load_current(arguments)
     model = current.model
-    claims = read_triples(arguments.claims, form, keep_duplicates=True)
-    valid = read_triples(arguments.valid, form, labels="required", keep_duplicates=True)
-    given = current.given(read_triples(arguments.given, form) if arguments.given else None)
+    claims = read_given(arguments, arguments.claims, model, claims=True)
+    valid = read_given(arguments, arguments.valid, model, claims=True, labels="required")
+    given = current.given(read_given(arguments, arguments.given, model) if arguments.given else None)
     weights, limit, refine = chosen_weights(arguments), chosen_limit(arguments), chosen_refine(arguments, model)
     if arguments.judge:
         if weights is not None or limit is not None or refine is not None:

@@ -7,18 +7,18 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from ookg.system.display import visible
+from ookg.system.display import PREFIXES, in_full, shortened, spelled_out, visible
 from ookg.system.progress import tell
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ookg.graph.names import Names
-    from ookg.graph.triples import TripleFormat
+    from ookg.graph.triples import TripleFormat, Triples
     from ookg.model.current import Current
     from ookg.model.model import Model
     from ookg.newcomers.embedder import NeighborLimit
@@ -106,7 +106,11 @@ def add_format_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--predicates", metavar="FILE|P,P", help="read only these relations: a file with one per line, or a list"
     )
-    group.add_argument("--literals", action="store_true", help="RDF: keep literals as entities; by default skipped")
+    group.add_argument(
+        "--literals",
+        action="store_true",
+        help="RDF: keep literals as entities; by default skipped (those of rdfs:label and its like name ids)",
+    )
 
 
 def triple_format(arguments: argparse.Namespace) -> TripleFormat:
@@ -131,7 +135,8 @@ def _predicates(text: str) -> tuple[str, ...]:
     else:
         names = text.split(",")
     bare = (name.strip() for name in names)
-    return tuple(name[1:-1] if name.startswith("<") and name.endswith(">") else name for name in bare if name)
+    plain = [name[1:-1] if name.startswith("<") and name.endswith(">") else name for name in bare if name]
+    return tuple(dict.fromkeys(one for name in plain for one in (name, *spelled_out(name))))
 
 
 def add_prefix_option(parser: argparse.ArgumentParser) -> None:
@@ -141,21 +146,27 @@ def add_prefix_option(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=IRI",
-        help="show IRIs that start so as NAME:rest in tables, as it is done for common ones (wd, dbr, schema, ...)",
+        help="write IRIs that start so as NAME:rest, in tables and in what you give, as it is done for common ones "
+        "(wd, dbr, schema, ...)",
     )
 
 
-def shortener(arguments: argparse.Namespace) -> Callable[[str], str]:
-    """How labels are shown in tables: by the common prefixes and those of --prefix."""
+def chosen_prefixes(arguments: argparse.Namespace) -> dict[str, str]:
+    """The common prefixes and those of --prefix, where a command has it."""
     from ookg.errors import InputError
-    from ookg.system.display import PREFIXES, shortened
 
     prefixes = dict(PREFIXES)
-    for text in arguments.prefix:
+    for text in getattr(arguments, "prefix", ()):
         name, _, namespace = text.partition("=")
         if not namespace:
             raise InputError(f"--prefix {text!r}; give NAME=IRI, such as ex=http://example.org/")
         prefixes[name] = namespace
+    return prefixes
+
+
+def shortener(arguments: argparse.Namespace) -> Callable[[str], str]:
+    """How labels are shown in tables: by the common prefixes and those of --prefix."""
+    prefixes = chosen_prefixes(arguments)
     return lambda label: visible(shortened(label, prefixes))
 
 
@@ -170,13 +181,22 @@ def namer(arguments: argparse.Namespace, names: Names) -> Callable[[str], str]:
     return shown
 
 
-def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool], *, quiet: bool = False) -> str:
-    """The id that a text means: itself where it is one, else the only one that has it for a name, with a note.
+def meant(
+    text: str,
+    kind: str,
+    names: Names,
+    is_there: Callable[[str], bool],
+    prefixes: Mapping[str, str] = PREFIXES,
+    *,
+    quiet: bool = False,
+) -> str:
+    """The id that a text means: itself where it is one, else the IRI that it shortens, else the one of that name.
 
-    kind: "entity" or "relation"; is_there: whether there is one with this id; quiet: without the note
+    The last with a note, unless quiet. kind: "entity" or "relation"; is_there: whether there is one with this id
     """
     from ookg.errors import InputError
 
+    text = in_full(text, is_there, prefixes)
     if not len(names) or is_there(text):
         return text
     ids = [label for label in names.find(text) if is_there(label)]
@@ -190,10 +210,38 @@ def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool], *
     return text
 
 
+def read_given(
+    arguments: argparse.Namespace,
+    path: str,
+    model: Model,
+    *,
+    claims: bool = False,
+    labels: Literal["optional", "required"] = "optional",
+) -> Triples:
+    """The triples of a file beside a model; IRIs may be written by their prefixes.
+
+    claims: with their repetitions; labels: whether a column that says what is true may be there, or must
+    """
+    from ookg.graph.prefixes import with_whole_iris
+    from ookg.graph.triples import read_triples
+
+    triples = read_triples(path, triple_format(arguments), labels=labels, keep_duplicates=claims)
+    prefixes = chosen_prefixes(arguments)
+    return with_whole_iris(triples, model.entities, model.relations, prefixes, keep_duplicates=claims)
+
+
 def add_names_option(parser: argparse.ArgumentParser) -> None:
-    """--names."""
+    """--names and --language."""
     parser.add_argument(
         "--names", metavar="FILE", help="what ids are called: id, name (and description), stored with the model"
+    )
+    add_language_option(parser)
+
+
+def add_language_option(parser: argparse.ArgumentParser) -> None:
+    """--language."""
+    parser.add_argument(
+        "--language", metavar="L,L", default="en", help="RDF: languages to take names in, the best first (en)"
     )
 
 
@@ -201,7 +249,18 @@ def names_given(arguments: argparse.Namespace) -> Names | None:
     """The names of --names, read before any work is done."""
     from ookg.graph.names import read_names
 
-    return None if arguments.names is None else read_names(arguments.names)
+    return None if arguments.names is None else read_names(arguments.names, arguments.language.split(","))
+
+
+def names_among(triples: Triples, path: str, languages: Sequence[str]) -> Names | None:
+    """What an RDF file calls the ids of the triples that were read from it; None for no names, or for other files."""
+    from ookg.graph.names import read_names
+    from ookg.graph.rdf import rdf_syntax
+
+    if rdf_syntax(Path(path)) is None:
+        return None
+    names = read_names(path, languages, (triples.entities, triples.relations))
+    return names if len(names) else None
 
 
 def store_names(names: Names | None, directory: str | Path) -> None:

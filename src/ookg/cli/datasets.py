@@ -23,6 +23,7 @@ from ookg.cli.console import (
 from ookg.datasets.arrival import ArrivalSettings, split_by_arrival
 from ookg.datasets.dataset import check_target, write_dataset
 from ookg.datasets.download import BASE_URL, Progress, fetch
+from ookg.datasets.entity_splitting import EntitySplitSettings, split_by_entities
 from ookg.datasets.few_shot import (
     FewShotDataset,
     check_few_shot_target,
@@ -41,7 +42,7 @@ from ookg.datasets.growing import (
     write_growing,
 )
 from ookg.datasets.published import published_sets
-from ookg.datasets.splitting import SplitSettings, split
+from ookg.datasets.splitting import Split, SplitSettings, split
 from ookg.datasets.summary import (
     DatasetStatistics,
     SnapshotStatistics,
@@ -107,16 +108,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     splitter.add_argument(
         "--shots", type=whole_number, metavar="K", help="a few-shot data set: newcomers with more than K triples"
     )
-    splitter.add_argument("--new", choices=("head", "tail", "both"), help=f"the new ends in test ({defaults.new})")
     size = splitter.add_mutually_exclusive_group()
+    size.add_argument(
+        "--entities",
+        type=_number_or_share,
+        metavar="N|X",
+        help="entities to hide, a number or a share (0.05); half of their triples are given, the others asked",
+    )
     size.add_argument(
         "--share",
         type=float,
         metavar="X",
-        default=defaults.test,
-        help="share of triples to test on; with --shots of entities",
+        help=f"as the published sets were made: a share of triples to test on ({defaults.test}); with --shots of "
+        "entities",
     )
-    size.add_argument("--count", type=whole_number, metavar="N", help="number of true triples to test on")
+    size.add_argument("--count", type=whole_number, metavar="N", help="the same, a number of true triples to test on")
+    splitter.add_argument(
+        "--new", choices=("head", "tail", "both"), help=f"the same, the new ends in test ({defaults.new})"
+    )
     splitter.add_argument("--seed", type=whole_number, metavar="N", default=defaults.seed)
     tasks = ("link-prediction", "triplet-classification")
     splitter.add_argument("--task", choices=tasks, help=f"the second adds false triples ({defaults.task})")
@@ -131,6 +140,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json_option(splitter)
     add_format_options(splitter)
     splitter.set_defaults(action=_split)
+
+
+def _number_or_share(text: str) -> int | float:
+    """A whole number, or a share between 0 and 1."""
+    try:
+        return whole_number(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number; give one such as 100, or a share such as 0.05"
+        ) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -259,21 +278,17 @@ def _split(arguments: argparse.Namespace) -> int:
         return _split_by_arrival(arguments, folder)
     if arguments.shots is not None:
         return _split_into_tasks(arguments, folder)
-    size = arguments.share if arguments.count is None else arguments.count
-    defaults = SplitSettings()
-    new, task = arguments.new or defaults.new, arguments.task or defaults.task
-    settings = SplitSettings(new, size, arguments.seed, task, arguments.valid_share)
+    settings = _split_settings(arguments)
     check_target(folder, overwrite=arguments.overwrite)
     triples = read_triples(source, triple_format(arguments), labels="refused")
-    made = split(triples, settings)
+    if isinstance(settings, EntitySplitSettings):
+        made, in_words = split_by_entities(triples, settings), _hidden_in_words
+    else:
+        made, in_words = split(triples, settings), _drawn_in_words
     write_dataset(made, folder, overwrite=arguments.overwrite)
-    for text in triples.notes:
-        note(text)
-    if made.left_out:
-        note(f"{made.left_out:,} triples left out, most of them between two new entities")
-    if made.drawn < made.wanted:
-        note(f"{made.drawn:,} true test triples instead of {made.wanted:,}: no others fit")
     written = statistics(load_dataset(folder))
+    for text in (*triples.notes, *in_words(made, written)):
+        note(text)
     if arguments.json:
         print_json(asdict(written))
     else:
@@ -281,9 +296,47 @@ def _split(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _drawn_in_words(made: Split, written: DatasetStatistics) -> Iterator[str]:
+    """What was left out, and what is lacking."""
+    del written
+    if made.left_out:
+        yield f"{made.left_out:,} triples left out, most of them between two new entities"
+    if made.drawn < made.wanted:
+        yield f"{made.drawn:,} true test triples instead of {made.wanted:,}: no others fit"
+
+
+def _hidden_in_words(made: Split, written: DatasetStatistics) -> Iterator[str]:
+    """What was hidden, and what is left."""
+    if made.drawn < made.wanted:
+        why = "hiding others would take more out of the graph"
+        yield f"{made.drawn:,} hidden entities instead of {made.wanted:,}: {why}"
+    everyone = written.entities + made.drawn
+    asked = len(made.test) if made.test.truth is None else int(made.test.truth.sum())
+    kept = f"{written.entities:,} stay, with {written.train:,} triples to train on and {written.valid:,} to validate"
+    yield f"{made.drawn:,} of {everyone:,} entities hidden; {kept}"
+    yield f"about the hidden ones {written.aux:,} triples are given, and {asked:,} asked; {made.left_out:,} left out"
+
+
+def _split_settings(arguments: argparse.Namespace) -> SplitSettings | EntitySplitSettings:
+    """By entities, unless an option of the published way is there."""
+    defaults, hiding = SplitSettings(), EntitySplitSettings()
+    task, seed, valid_share = arguments.task or defaults.task, arguments.seed, arguments.valid_share
+    if arguments.share is None and arguments.count is None and arguments.new is None:
+        entities = hiding.entities if arguments.entities is None else arguments.entities
+        return EntitySplitSettings(entities, seed, task, valid_share)
+    if arguments.entities is not None:
+        raise InputError("--entities with --new; hidden entities are heads and tails, leave one out")
+    size = arguments.count if arguments.count is not None else _share(arguments)
+    return SplitSettings(arguments.new or defaults.new, size, seed, task, valid_share)
+
+
+def _share(arguments: argparse.Namespace) -> float:
+    return float(SplitSettings().test if arguments.share is None else arguments.share)
+
+
 def _split_into_tasks(arguments: argparse.Namespace, folder: Path) -> int:
     _refuse_with(arguments, "shots")
-    settings = TaskSplitSettings(arguments.shots, arguments.share, arguments.valid_share, arguments.seed)
+    settings = TaskSplitSettings(arguments.shots, _share(arguments), arguments.valid_share, arguments.seed)
     check_few_shot_target(folder, overwrite=arguments.overwrite)
     triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
     made = split_into_tasks(triples, settings)
@@ -307,14 +360,14 @@ def _split_into_tasks(arguments: argparse.Namespace, folder: Path) -> int:
 
 def _refuse_with(arguments: argparse.Namespace, kind: str) -> None:
     """Refuse options that are for a data set with new entities alone."""
-    for option in ("new", "count", "task"):
+    for option in ("entities", "new", "count", "task"):
         if getattr(arguments, option) is not None:
             raise InputError(f"--{option} with --{kind}; it is for a data set with new entities, leave one out")
 
 
 def _split_by_arrival(arguments: argparse.Namespace, folder: Path) -> int:
     _refuse_with(arguments, "snapshots")
-    settings = ArrivalSettings(arguments.snapshots, arguments.share, arguments.valid_share, arguments.seed)
+    settings = ArrivalSettings(arguments.snapshots, _share(arguments), arguments.valid_share, arguments.seed)
     check_growing_target(folder, settings.snapshots, overwrite=arguments.overwrite)
     triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
     write_growing(split_by_arrival(triples, settings), folder, overwrite=arguments.overwrite)

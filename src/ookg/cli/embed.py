@@ -21,7 +21,7 @@ from ookg.cli.console import (
     meant,
     note,
     print_notes,
-    triple_format,
+    read_given,
 )
 
 SUMMARY = "vectors for new entities"
@@ -48,15 +48,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Embed and write."""
     from ookg.errors import InputError
-    from ookg.graph.triples import read_triples
     from ookg.interchange.vectors import write_vectors
     from ookg.system.display import counted
     from ookg.system.progress import Progress
 
     check_output(arguments.out, [arguments.triples], arguments.model)
-    triples = None if arguments.triples is None else read_triples(arguments.triples, triple_format(arguments))
     current = load_current(arguments)
     model = current.model
+    triples = None if arguments.triples is None else read_given(arguments, arguments.triples, model)
     if triples is None and not current.difference.added:
         raise InputError("no TRIPLES, and none were added to this model; give some")
     refine, given, query_relation = chosen_refine(arguments, model), current.given(triples), arguments.query_relation

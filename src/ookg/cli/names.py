@@ -1,6 +1,7 @@
 """Say what the ids of a model are called, for tables, sentences and search; ids stay what programs use.
 
-FILE has the columns id, name and, where there is one, description (TSV or CSV, also compressed, or Parquet). It names
+FILE has the columns id, name and, where there is one, description (TSV or CSV, also compressed, or Parquet), or it is
+RDF, of which rdfs:label, skos:prefLabel and schema:name are read. It names
 entities, relations, and what is not there yet. An id that has a name gets the new one; other names stay, unless
 --replace is given. Names belong to the directory: an update or a rollback leaves them alone. Without FILE, this says
 how many ids have names.
@@ -12,7 +13,7 @@ import argparse
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_directory_argument, add_json_option, print_json
+from ookg.cli.console import add_directory_argument, add_json_option, add_language_option, print_json
 
 if TYPE_CHECKING:
     from ookg.model.living import LivingModel
@@ -25,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_directory_argument(parser)
     parser.add_argument("names", metavar="FILE", nargs="?", help="id, name and, where there is one, description")
     parser.add_argument("--replace", action="store_true", help="forget the names that are there")
+    add_language_option(parser)
     add_json_option(parser)
 
 
@@ -38,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("--replace without names; give FILE too")
     living = LivingModel(arguments.model, journal=arguments.journal)
     if arguments.names is not None:
-        living.add_names(read_names(arguments.names), replace=arguments.replace)
+        names = read_names(arguments.names, arguments.language.split(","))
+        living.add_names(names, replace=arguments.replace)
     named = named_ids(living)
     if arguments.json:
         print_json(asdict(named))

@@ -8,7 +8,7 @@ all questions of a file (columns head, relation, tail, or entity).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +16,26 @@ from ookg.cli.console import (
     add_alone_option,
     add_format_options,
     add_json_option,
+    add_language_option,
     add_model_argument,
     add_prefix_option,
     add_refine_options,
     add_weight_options,
     check_output,
     chosen_limit,
+    chosen_prefixes,
     chosen_refine,
     chosen_weights,
     load_current,
     meant,
     namer,
+    names_among,
     note,
     print_json,
     print_notes,
     print_table,
+    read_given,
     shortener,
-    triple_format,
     trust_in_words,
     whole_number,
 )
@@ -73,10 +76,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
     )
+    parser.add_argument("--blank-nodes", action="store_true", help="RDF: answer with nodes that have no name too")
     parser.add_argument(
         "--explain", action="store_true", help="show what speaks for each answer, and what made the vector"
     )
     add_prefix_option(parser)
+    add_language_option(parser)
     add_alone_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "by the newcomer's number of triples; correlation with --refine or --[no-]combine")
@@ -89,7 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.errors import InputError
     from ookg.extension.questions import AnswerOptions, Question
     from ookg.graph.tables import table_ending
-    from ookg.graph.triples import read_triples
 
     named = [name for name in ("head", "tail", "entity", "questions") if getattr(arguments, name) is not None]
     if len(named) != 1 and arguments.relation is None:
@@ -104,8 +108,11 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.out, [arguments.given, arguments.questions], arguments.model, overwrite=arguments.overwrite
         )
     current = load_current(arguments, alone=arguments.alone)
-    model = current.model
-    given = current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None)
+    model, names = current.model, current.model.names
+    triples = read_given(arguments, arguments.given, model) if arguments.given else None
+    if triples is not None and (called := names_among(triples, arguments.given, arguments.language.split(","))):
+        names = called.with_more(names)
+    given = current.given(triples)
     refine: bool | RefineSettings | None = chosen_refine(arguments, model)
     if arguments.combine is not None and refine is None:
         refine = False
@@ -115,9 +122,10 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.known_answers == "drop",
         arguments.candidates == "all",
         arguments.min_probability,
+        arguments.blank_nodes,
     )
     extended = model.extend(given, weights=chosen_weights(arguments), limit=chosen_limit(arguments), refine=refine)
-    asking = _Asking(arguments, extended, model.names, options)
+    asking = _Asking(arguments, extended, names, chosen_prefixes(arguments), options)
     if arguments.questions is not None:
         return asking.many()
     if arguments.relation is None:
@@ -133,15 +141,18 @@ class _Asking:
     arguments: argparse.Namespace
     extended: ExtendedModel
     names: Names
+    prefixes: Mapping[str, str]
     options: AnswerOptions
 
     def entity(self, text: str | None, *, quiet: bool = False) -> str | None:
         """The id of an entity that a text means."""
-        return None if text is None else meant(text, "entity", self.names, self.extended.has_entity, quiet=quiet)
+        if text is None:
+            return None
+        return meant(text, "entity", self.names, self.extended.has_entity, self.prefixes, quiet=quiet)
 
     def relation(self, text: str, *, quiet: bool = False) -> str:
         """The id of a relation that a text means."""
-        return meant(text, "relation", self.names, self.extended.has_relation, quiet=quiet)
+        return meant(text, "relation", self.names, self.extended.has_relation, self.prefixes, quiet=quiet)
 
     def many(self) -> int:
         """The questions of a file."""

@@ -13,9 +13,11 @@ from ookg.cli.console import (
     add_directory_argument,
     add_format_options,
     add_json_option,
+    add_prefix_option,
+    chosen_prefixes,
     meant,
     print_json,
-    triple_format,
+    read_given,
 )
 
 SUMMARY = "remove triples from a model, or an entity's"
@@ -30,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--key", metavar="K", help="a name for this batch: sent again under the same one, it counts once"
     )
     parser.add_argument("--author", metavar="A", help="who says so (this system's user)")
+    add_prefix_option(parser)
     add_json_option(parser)
     add_format_options(parser)
 
@@ -37,18 +40,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Remove and print."""
     from ookg.errors import InputError
-    from ookg.graph.triples import read_triples
     from ookg.model.living import LivingModel
     from ookg.system.display import counted
 
     if (arguments.triples is None) == (arguments.entity is None):
         raise InputError("give either TRIPLES or --entity ID to remove")
     living = LivingModel(arguments.model, journal=arguments.journal)
-    triples = None if arguments.triples is None else read_triples(arguments.triples, triple_format(arguments))
+    triples = None if arguments.triples is None else read_given(arguments, arguments.triples, living.model)
     entity = arguments.entity
     if entity is not None:
         entity = meant(
-            entity, "entity", living.names, lambda label: label in living.model.entities or label in living.entities
+            entity,
+            "entity",
+            living.names,
+            lambda label: label in living.model.entities or label in living.entities,
+            chosen_prefixes(arguments),
         )
     removed = living.remove(triples, entity=entity, key=arguments.key, author=arguments.author)
     if arguments.json:

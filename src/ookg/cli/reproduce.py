@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ookg.research.reproduction.runner import Places
 
 FORMATS = ("text", "markdown", "latex")
+RESULTS = "results"
 SUMMARY = "the paper's tables and figures, from the raw data sets"
 
 
@@ -49,11 +50,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="run seeds 0 to N - 1 and show only those (run seed 0, show all that are there)",
     )
     add_device_option(parser)
-    parser.add_argument("--out", default="results", metavar="DIR", help="the results folder (results)")
+    parser.add_argument("--out", default=RESULTS, metavar="DIR", help="the results folder (results)")
     parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
     parser.add_argument("--models", metavar="DIR", help="where trained models are kept (the cache)")
     parser.add_argument("--list", action="store_true", help="only say what there is to do, and how long it takes")
-    parser.add_argument("--from-results", action="store_true", help="only read the results folder, run nothing")
+    parser.add_argument(
+        "--from-results",
+        action="store_true",
+        help="only read the results folder, or where there is none the results that come with the package; run nothing",
+    )
     parser.add_argument("--format", choices=FORMATS, default="text", help="how tables are printed (text)")
     parser.add_argument(
         "--interval",
@@ -75,11 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.research.reproduction.rendering import read_marked
     from ookg.research.reproduction.runner import Places, cells, make_missing
     from ookg.system.figures import import_matplotlib
+    from ookg.system.shipped import shipped
     from ookg.training.settings import read_settings
 
     _refuse_contradictions(arguments)
     settings = read_settings(arguments.config) if arguments.config else None
     selection = Selection.of(arguments.table, arguments.dataset, arguments.method, arguments.seeds, settings)
+    if arguments.from_results and arguments.out == RESULTS and not Path(RESULTS).exists():
+        arguments.out = str(shipped(RESULTS) or RESULTS)
     places = Places(arguments.out, arguments.models, arguments.data)
     if arguments.list:
         return _list(selection, places, arguments)

@@ -53,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve."""
     from ookg.errors import InputError
+    from ookg.system.extras import missing
 
     if (arguments.model is None) != arguments.demo:
         raise InputError("give either DIR, a model directory, or --demo")
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import ookg.service.server  # noqa: F401 (only whether it is there)
     except ImportError as error:
-        raise InputError(f"serving needs {error.name}; install it with `pip install 'ookg[serve]'`") from None
+        raise missing("serving", str(error.name), "serve") from None
     if not arguments.demo:
         _serve(arguments, Path(arguments.model))
         return 0

@@ -11,6 +11,7 @@ from ookg.cli.console import (
     add_device_option,
     add_format_options,
     add_names_option,
+    names_among,
     names_given,
     note,
     print_json,
@@ -30,7 +31,7 @@ SUMMARY = "train an embedding on a graph"
 NUMBERS: dict[str, tuple[type, str]] = {
     "dim": (int, "coordinates of an entity"),
     "relation_dim": (int, "transr: coordinates of a relation's space, 0 for as many"),
-    "steps": (int, "training steps"),
+    "steps": (int, "training steps, 0: by the size of the graph, and no more than pay"),
     "batch": (int, "true triples per step"),
     "negatives": (int, "false triples per true one"),
     "negatives_shared": (int, "so many triples share one set of negatives, 0: each has its own"),
@@ -42,6 +43,7 @@ NUMBERS: dict[str, tuple[type, str]] = {
     "seed": (int, "seed of every random draw"),
     "validate_every": (int, "steps between validations (needs --valid, or a data set)"),
     "patience": (int, "stop after so many validations without a new best, and keep the best"),
+    "held_out": (int, "validate on so many triples that are not trained on; of --steps 0 up to 1,000, 1 in 100"),
 }
 
 
@@ -131,10 +133,12 @@ def run(arguments: argparse.Namespace) -> int:
         if not path.exists() and not path.suffix and arguments.triples != STANDARD_INPUT:
             raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
         triples = read_triples(arguments.triples, triple_format(arguments), labels="refused", progress=True)
+        given_names = given_names or names_among(triples, arguments.triples, arguments.language.split(","))
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
-    if settings[0].validate_every and (valid is None or not len(valid)):
-        raise InputError("--validate-every, but no triples to validate on; give --valid FILE")
+    valid = valid if valid is not None and len(valid) else None
+    if settings[0].validate_every and valid is None and not settings[0].validated(len(triples)).held_out:
+        raise InputError("--validate-every, but no triples to validate on; give --valid FILE, or --held-out N")
     print_notes(triples.notes)
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
@@ -164,7 +168,16 @@ def run(arguments: argparse.Namespace) -> int:
     steps = " and ".join(f"{provenance['step']:,}" for provenance in provenances)
     seconds = sum(provenance["seconds"] for provenance in provenances)
     note(f"{arguments.out}: {model!r} of step {steps}, {seconds:.1f} s")
+    for provenance in provenances:
+        note(_quality_in_words(provenance["quality"]))
     return 0
+
+
+def _quality_in_words(quality: dict[str, Any] | None) -> str:
+    """How good a model is, in one line."""
+    if quality is None:
+        return "how good it is was not measured; --held-out N keeps N triples for that, --valid FILE names others"
+    return f"{quality['figure']} {quality['value']:.3f} on {quality['triples']:,} {quality['of']}"
 
 
 def _print_plans(arguments: argparse.Namespace, triples: Triples, settings: list[TrainingSettings]) -> int:

@@ -3,6 +3,9 @@
 The power of the correlation weights, how vectors are refined, and the weights of the combination are chosen on one half
 of the hidden entities and reported on the other. It trains once without the hidden entities; --quick takes the model's
 own vectors instead, for a first look.
+
+--training chooses the settings of a training instead, for the graph of DIR or for a file of triples: it tries some
+within --minutes, judges them on held-out triples, and writes the better ones to --out, for `ookg train --config`.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
     add_json_option,
     add_model_argument,
+    check_output,
     load_current,
     note,
     print_json,
@@ -23,12 +28,20 @@ from ookg.cli.console import (
 )
 from ookg.cli.simulating import add_simulation_options, chosen_hiding, numbers_of_triples, whole_numbers
 
-SUMMARY = "choose the settings for new entities, by simulation"
+if TYPE_CHECKING:
+    from ookg.graph.triples import Triples
+
+SUMMARY = "choose the settings for new entities, or of a training, by simulation"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model_argument(parser)
+    training = parser.add_argument_group("the settings of a training instead")
+    training.add_argument("--training", action="store_true", help="search them; DIR may be a file of triples then")
+    training.add_argument("--minutes", type=float, metavar="X", help="for about so long (10)")
+    training.add_argument("--config", metavar="FILE", help="TOML file of the settings to start from (the default ones)")
+    training.add_argument("--out", metavar="FILE", help="TOML file to write, for `ookg train --config`")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--retrain", action="store_true", help="train without the hidden entities (default)")
     way.add_argument("--quick", action="store_true", help="take the model's own vectors, which have seen the answers")
@@ -51,6 +64,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Choose, print, and store if asked for."""
     from ookg.errors import InputError
+
+    if arguments.training:
+        return _search_training(arguments)
+    for option in ("minutes", "config", "out"):
+        if getattr(arguments, option) is not None:
+            raise InputError(f"--{option} without --training; give both")
     from ookg.simulation.retraining import Retraining
     from ookg.simulation.tuning import TuningSettings
     from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
@@ -99,6 +118,70 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.save and not arguments.quick:
         print("nothing is stored; --save stores it with the model")
     return 0
+
+
+def _search_training(arguments: argparse.Namespace) -> int:
+    """Search settings of a training, print what was tried, and write the better ones."""
+    from ookg.errors import InputError
+    from ookg.graph.triples import read_triples
+    from ookg.model.training_search import search_training
+    from ookg.system.files import atomic_write
+    from ookg.training.settings import TrainingSettings, read_settings, settings_text
+
+    if arguments.save or arguments.quick or arguments.retrain or arguments.seconds is not None:
+        raise InputError(
+            "--save, --quick, --retrain or --seconds with --training; it has --minutes and --out, leave it out"
+        )
+    start = TrainingSettings() if arguments.config is None else read_settings(arguments.config)
+    if arguments.out is not None:
+        check_output(arguments.out, [arguments.config, arguments.model])
+    if Path(arguments.model).is_file():
+        triples = read_triples(arguments.model, labels="refused")
+    else:
+        triples = _graph_of(arguments)
+    minutes = 10.0 if arguments.minutes is None else arguments.minutes
+    search = search_training(
+        triples,
+        start.changed({"seed": arguments.seed}),
+        seconds=60 * minutes,
+        steps=arguments.steps,
+        device=arguments.device,
+    )
+    text = settings_text(search.chosen(start))
+    if arguments.out is not None:
+        with atomic_write(Path(arguments.out)) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        note(f"{arguments.out}: the settings are written; train with `ookg train ... --config {arguments.out}`")
+    if arguments.json:
+        trials = [
+            {"changed": trial.changed, "mrr": trial.mrr, "seconds": trial.seconds, "best": trial.is_best}
+            for trial in search.trials
+        ]
+        print_json({"trials": trials, "held_out": search.held_out, "settings": text})
+        return 0
+    rows = [
+        (trial.in_words() or "the start", trial.mrr, f"{trial.seconds:.1f}", "better" if trial.is_best else "")
+        for trial in search.trials
+    ]
+    steps = search.best.settings.steps
+    title = f"Trials of {steps:,} steps, on {search.held_out:,} held-out triples"
+    print_table(("changed from the best so far", "MRR", "seconds", ""), rows, title)
+    print(f"\n{text}" if text else "\nthe start is the best: nothing to change")
+    if arguments.out is None:
+        print("nothing is written; --out FILE writes it for `ookg train --config FILE`")
+    return 0
+
+
+def _graph_of(arguments: argparse.Namespace) -> Triples:
+    """The training triples of a model, and what was added to it."""
+    from ookg.errors import InputError
+    from ookg.graph.triples import Triples
+
+    model = load_current(arguments, alone=True).model_with_facts
+    ids = model.checkpoint.triples
+    if not len(ids):
+        raise InputError(f"{arguments.model}: this model came without its training triples; give a file of triples")
+    return Triples(ids, model.entities, model.relations, source=arguments.model)
 
 
 def _weights_in_words(weights: Mapping[str, float]) -> str:

@@ -56,9 +56,10 @@ class SplitSettings:
 
 @dataclass(frozen=True, eq=False)
 class Split(Dataset):
-    """A data set made by `split`.
+    """A data set made by `split`, or by `split_by_entities`.
 
-    wanted, drawn: how many true test triples were asked for, and how many there are
+    wanted, drawn: how many true test triples were asked for, and how many there are; where entities were hidden, how
+        many of these
     left_out: triples that are in no part, most of them between two new entities
     """
 
@@ -82,7 +83,7 @@ def split(triples: Triples, settings: SplitSettings | None = None) -> Split:
     sorter = _Sorter(ids, len(triples.entities), len(triples.relations), settings.new)
     test = sorter.draw(wanted, random)
     sorting = sorter.sort(test)
-    valid = _draw_valid(ids, np.flatnonzero(sorting.hiding.stays), settings.valid_share, random)
+    valid = draw_valid(ids, np.flatnonzero(sorting.hiding.stays), settings.valid_share, random)
     false_valid = false_test = None
     if settings.task == "triplet-classification":
         corruptor = Corruptor(ids, sorter.num_entities, sorter.num_relations, random)
@@ -105,10 +106,10 @@ def split(triples: Triples, settings: SplitSettings | None = None) -> Split:
     return Split(
         name="split",
         task=settings.task,
-        train=_part(triples, ids[in_train]),
-        valid=_part(triples, ids[valid], false_valid),
-        aux=_part(triples, ids[sorting.aux]),
-        test=_part(triples, ids[test], false_test),
+        train=part_of(triples, ids[in_train]),
+        valid=part_of(triples, ids[valid], false_valid),
+        aux=part_of(triples, ids[sorting.aux]),
+        test=part_of(triples, ids[test], false_test),
         wanted=int(wanted),
         drawn=len(test),
         left_out=int(len(ids) - sorting.hiding.stays.sum() - sorting.aux.sum() - len(test)),
@@ -218,7 +219,7 @@ def distinct_ids(triples: Triples) -> TripleIds:
     return triples.ids if kept is None else triples.ids[kept]
 
 
-def _draw_valid(ids: TripleIds, train: IntArray, share: float, random: np.random.Generator) -> IntArray:
+def draw_valid(ids: TripleIds, train: IntArray, share: float, random: np.random.Generator) -> IntArray:
     """Rows of train, drawn among those that are not the first in random order with an entity or a relation."""
     order = random.permutation(train)
     shuffled = ids[order]
@@ -229,7 +230,7 @@ def _draw_valid(ids: TripleIds, train: IntArray, share: float, random: np.random
     return drawn
 
 
-def _part(triples: Triples, true: TripleIds, false: TripleIds | None = None) -> Triples:
+def part_of(triples: Triples, true: TripleIds, false: TripleIds | None = None) -> Triples:
     """One part of the data set; with false triples, each stands after the true one it was made from."""
     if false is None:
         return compact(Triples(true, triples.entities, triples.relations, source=triples.source))

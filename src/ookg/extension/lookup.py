@@ -9,6 +9,7 @@ from ookg.errors import InputError, unknown_name
 from ookg.extension.state import State
 from ookg.extension.vectors import relation_vector
 from ookg.graph.vocabulary import Vocabulary
+from ookg.system.display import in_full
 
 FEW_NAMES = 2_000  # so many are all looked at
 MOST_ALIKE = 500  # that share a third of a name
@@ -17,7 +18,7 @@ NOWHERE = "it is in no training triple and in none of the given ones"
 
 def entity_id(state: State, label: str) -> int:
     """The id of an entity with a vector."""
-    number = state.entities.find(label)
+    number = find(state.entities, label)
     if number is None or not state.has_entity(number):
         names = names_to_suggest(label, state.model.entities, state.entities.select(state.new_entities))
         raise unknown_name("entity", label, names, NOWHERE)
@@ -29,7 +30,7 @@ def entity_id(state: State, label: str) -> int:
 
 def relation_id(state: State, label: str) -> int:
     """The id of a relation with a vector."""
-    number = state.relations.find(label)
+    number = find(state.relations, label)
     if number is None or not state.has_relation(number):
         names = names_to_suggest(label, state.model.relations, state.relations.select(state.new_relations))
         raise unknown_name("relation", label, names, NOWHERE)
@@ -40,6 +41,12 @@ def relation_id(state: State, label: str) -> int:
             remedy = f"{type(geometry).__name__} gives vectors to new entities alone; ask for a trained relation"
         raise InputError(f"relation {label!r} is new and has no vector; {remedy}")
     return number
+
+
+def find(labels: Vocabulary, label: str) -> int | None:
+    """The id of a label, or of the IRI that it shortens (`rdf:type`); None if there is none."""
+    number = labels.find(label)
+    return labels.find(in_full(label, labels.__contains__)) if number is None else number
 
 
 def names_to_suggest(wanted: str, known: Vocabulary, new: list[str]) -> list[str]:

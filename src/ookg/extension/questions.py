@@ -37,6 +37,7 @@ class AnswerOptions:
     combine: rank by the vector together with direct links and habits of relations; None: as `Model.combines` says
     top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
     min_probability: leave out answers that are less likely to be right
+    blank_nodes: RDF nodes without a name are answers too
     """
 
     combine: bool | RankingWeights | None = None
@@ -44,6 +45,7 @@ class AnswerOptions:
     drop_known: bool = True
     new_answers: bool = True
     min_probability: float | None = None
+    blank_nodes: bool = False
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -185,6 +187,8 @@ def _prediction(
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
+    if not options.blank_nodes:
+        scores[state.entities.blank] = -np.inf
     stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)
     if not _may_be_itself(state, asked):
         scores[entity] = -np.inf

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from ookg.errors import FileError, InputError
+from ookg.graph.rdf import rdf_syntax
+from ookg.graph.rdf_names import LANGUAGES, read_rdf_names
 from ookg.graph.reading import (
     PARQUET_MAGIC,
     STANDARD_INPUT,
@@ -31,7 +33,7 @@ from ookg.graph.reading import (
     read_standard_input,
     shown_row,
 )
-from ookg.graph.vocabulary import Texts
+from ookg.graph.vocabulary import Texts, Vocabulary
 from ookg.types import Numbers
 
 ID, NAME, DESCRIPTION = COLUMNS = ("id", "name", "description")
@@ -151,10 +153,14 @@ def as_names(source: NameSource) -> Names:
     return _checked(_NameRows(list(source.items() if isinstance(source, Mapping) else source)))
 
 
-def read_names(path: str | Path) -> Names:
+def read_names(
+    path: str | Path, languages: Sequence[str] = LANGUAGES, among: Sequence[Vocabulary] | None = None
+) -> Names:
     """Read names from TSV or CSV (plain, gzip, zstd or bzip2) or Parquet: id, name and perhaps a description.
 
-    path: the text "-" is standard input. An id stands there once; neither it nor its name is empty.
+    path: the text "-" is standard input. An id stands there once; neither it nor its name is empty. Of an RDF file
+        `rdfs:label`, `skos:prefLabel` and `schema:name` are read.
+    languages: RDF: which are preferred, the best first; among: RDF: only the ids that one of these has
     """
     if path == STANDARD_INPUT:
         return _checked(_piped(Path("standard input"), read_standard_input()))
@@ -164,7 +170,10 @@ def read_names(path: str | Path) -> Names:
         return _checked(_piped(path, read_pipe(path)))
     if start == PARQUET_MAGIC:
         return _checked(_NameParquet(path, TripleFormat()))
-    return _checked(_NameText(path, TripleFormat(), file_compression(path, start)))
+    compression = file_compression(path, start)
+    if (syntax := rdf_syntax(path)) is not None:
+        return as_names(read_rdf_names(path, compression, syntax, languages, among))
+    return _checked(_NameText(path, TripleFormat(), compression))
 
 
 def _piped(path: Path, content: bytes) -> _NameText:

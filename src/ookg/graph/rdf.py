@@ -15,11 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ookg.errors import FileError, InputError
+from ookg.errors import FileError
 from ookg.graph.reading import TripleFormat, bare_name
+from ookg.system.extras import missing
 from ookg.system.limits import FREE_BYTES, BoundedStream, check_expansion, check_line
 from ookg.types import BoolArray, IntArray
 
+# What says how something is called; the first of them counts more than the later ones.
+NAMING = (
+    "http://www.w3.org/2004/02/skos/core#prefLabel",
+    "http://www.w3.org/2000/01/rdf-schema#label",
+    "http://schema.org/name",
+    "https://schema.org/name",
+)
 # The names that pyoxigraph gives the syntaxes.
 SYNTAXES = {
     ".nt": "N_TRIPLES",
@@ -76,7 +84,7 @@ class RdfFile:
         try:
             import pyoxigraph
         except ImportError:
-            raise InputError(f"{path}: RDF needs pyoxigraph; install it with `pip install 'ookg[rdf]'`") from None
+            raise missing(f"{path}: RDF", "pyoxigraph", "rdf") from None
         self.parser: Any = pyoxigraph
 
     def batches(self) -> Iterator[list[Any]]:
@@ -130,7 +138,9 @@ class RdfFile:
         if self.predicates is not None and quad.predicate.value not in self.predicates:
             return False
         kind = type(quad.object)
-        if (kind is self.parser.Literal and not self.keeps_literals) or kind is self.parser.Triple:
+        # A name is no entity, unless its predicate is asked for.
+        is_name = self.predicates is None and quad.predicate.value in NAMING
+        if (kind is self.parser.Literal and (is_name or not self.keeps_literals)) or kind is self.parser.Triple:
             self.skipped[kind.__name__.lower()] += 1
             return False
         return True

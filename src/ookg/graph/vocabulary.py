@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from ookg.errors import InputError, ModelFileError, damaged_file
 from ookg.graph.layers import Layers
+from ookg.system.display import BLANK
 from ookg.types import Array, IntArray, Numbers
 
 SELECTED_ONE_BY_ONE = 64  # up to this many labels are read one by one, faster than making an array
@@ -83,6 +85,25 @@ class Vocabulary:
                 high = middle
         return int(order[low]) if low < len(order) and texts[int(order[low])] == wanted else None
 
+    def beginning(self, text: str) -> IntArray:
+        """The ids of the labels that begin with a text."""
+        wanted, order, texts = text.encode(), self._places, self.texts
+
+        def first(comes_after: Callable[[bytes], bool]) -> int:
+            return bisect_left(range(len(order)), True, key=lambda place: comes_after(texts[int(order[place])]))
+
+        start = first(lambda label: label >= wanted)
+        end = first(lambda label: label >= wanted and not label.startswith(wanted))
+        ids = np.asarray(self.order[start:end], dtype=np.int64)
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(self):
+            raise texts.damaged(f"labels are ordered by numbers beyond {len(self)}")
+        return ids
+
+    @cached_property
+    def blank(self) -> IntArray:
+        """The ids of RDF nodes without a name."""
+        return self.beginning(BLANK)
+
     def label(self, number: int) -> str:
         """The label of an id."""
         return self.texts.text(int(number))
@@ -140,6 +161,11 @@ class GrownVocabulary(Vocabulary):
         """The id of a label, or None."""
         number = self.added.get(label)
         return self.base.find(label) if number is None else number
+
+    def beginning(self, text: str) -> IntArray:
+        """The ids of the labels that begin with a text."""
+        later = [number for number, label in self.later.items() if label.startswith(text)]
+        return np.concatenate([self.base.beginning(text), np.array(sorted(later), dtype=np.int64)])
 
     def label(self, number: int) -> str:
         """The label of an id."""

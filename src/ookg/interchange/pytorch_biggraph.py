@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ookg.errors import FileError, InputError
+from ookg.errors import FileError
 from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange.foreign import (
     ForeignModel,
@@ -27,6 +27,7 @@ from ookg.interchange.foreign import (
 )
 from ookg.models import TransE
 from ookg.models.embedding import Embedding
+from ookg.system.extras import missing
 from ookg.system.limits import check_expansion
 from ookg.types import FloatArray, IntArray
 
@@ -152,7 +153,7 @@ def _opened(path: Path) -> Any:
     try:
         h5py = import_module("h5py")
     except ImportError as error:
-        raise InputError(f"{path}: reading it needs h5py; pip install 'ookg[biggraph]'") from error
+        raise missing(f"{path}: reading it", "h5py", "biggraph") from error
     if not path.is_file():
         raise FileError(path, "no such file", "the checkpoint is not complete; give PyTorch-BigGraph's checkpoint_path")
     try:

@@ -21,7 +21,8 @@ from ookg.extension.likely import End
 from ookg.extension.lookup import names_to_suggest
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.names import Names, NameSource
-from ookg.graph.triples import TripleSource, as_triples
+from ookg.graph.prefixes import with_whole_iris
+from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.current import Current, known_to
 from ookg.model.model import Model
@@ -260,7 +261,7 @@ class LivingModel:
 
         key: the same batch, sent again with the same key, counts once; author: who says so (this system's user)
         """
-        rows = as_triples(triples)
+        rows = self._written_out(triples)
         if rows.truth is not None and not rows.truth.all():
             raise InputError(f"{rows.source}: it holds triples labelled false; what is added must be true")
         if not len(rows):
@@ -306,7 +307,7 @@ class LivingModel:
             repeated = None if entity is None or key is None else self.journal.removal_of(entity, key)
             if repeated is not None:  # its triples are gone, so it cannot be put together again
                 return _removed(repeated)
-            named = None if triples is None else as_triples(triples)
+            named = None if triples is None else self._written_out(triples)
             if named is not None and named.truth is not None and not named.truth.all():
                 raise InputError(
                     f"{named.source}: it holds triples labelled false; name those to remove without a label"
@@ -320,6 +321,11 @@ class LivingModel:
             batch = self._append("remove", rows, key, author, entity).batch
             self._follow()
             return _removed(batch)
+
+    def _written_out(self, triples: TripleSource) -> Triples:
+        """Triples with whole IRIs, where they are written by their prefixes (`rdf:type`)."""
+        place = self.model if self._extension is None else self._extension.model
+        return with_whole_iris(as_triples(triples), place.entities, place.relations)
 
     def _append(
         self, kind: Kind, rows: list[Triple], key: str | None, author: str | None, entity: str | None = None

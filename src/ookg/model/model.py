@@ -457,12 +457,14 @@ class Model:
         top: int = 10,
         known_answers: Literal["drop", "mark"] = "drop",
         new_answers: bool = True,
+        blank_nodes: bool = False,
     ) -> Prediction:
         """The best tails for (head, relation) or heads for (relation, tail); the given end may be known or new.
 
         Candidates are all known entities and the new ones of `given` (unless new_answers is False). The asked entity
         itself is one only over relations that often join an entity to itself in training (`loops`). Answers that the
-        training or given triples already state are left out, or kept and marked.
+        training or given triples already state are left out, or kept and marked. RDF nodes without a name are answers
+        only with blank_nodes.
 
         With none of weights, refine and combine, a question about a newcomer is answered by what `ways` has for its
         number of triples; `Prediction.way` says how. If one of them is given, weights are correlation weights by
@@ -475,7 +477,7 @@ class Model:
         if combine is not None and refine is None:
             refine = False
         question = Question(relation, head, tail)
-        options = AnswerOptions(combine, top, known_answers == "drop", new_answers)
+        options = AnswerOptions(combine, top, known_answers == "drop", new_answers, blank_nodes)
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)
         found = extended.predict_all([question], options)[0]
         return replace(found, notes=extended.notes)

@@ -17,6 +17,7 @@ import torch
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
+from ookg.model.held_out import HeldOut
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
 from ookg.scoring.queries import Queries
@@ -102,18 +103,26 @@ def train(
     A model that cannot be stored in the end is the attribute `model` of the `ModelNotStored` that is raised.
     valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
     tables: where they lie meanwhile: "device" or "host" memory, a file ("disk"), or by their size ("auto")
+    With 0 steps, the default, the size of the graph says how many, and training stops when more no longer pay: by
+    `valid`, or by triples that are held out. What it reached is `provenance["quality"]` of the model's checkpoint.
     """
     settings = settings or TrainingSettings()
     storage = None if out is None else Storage(Path(out), resume, overwrite)
     triples = _to_train_on(triples, progress)
+    valid = None if valid is None else as_triples(valid, keep_duplicates=True)
+    settings = settings.validated(len(triples))
+    if valid is not None:
+        settings = replace(settings, held_out=0)
     settings = settings.resolved(len(triples.entities))  # what is stored says by which optimiser
     target, digest = choose_device(device), _digest(triples)
     fingerprint = settings.to_dict() | {"training triples": digest}
     validate = None
     if valid is not None:
-        valid = as_triples(valid, keep_duplicates=True)
         validate = _validation(valid, triples, settings)
         fingerprint["validation triples"] = _digest(valid)
+    held_out = HeldOut.of(triples.ids, settings) if settings.held_out else None
+    if held_out is not None:
+        validate = held_out.on_the_way(settings.geometry)
     with ExitStack() as holding:
         if storage is not None:
             storage.prepare()
@@ -122,7 +131,8 @@ def train(
             holding.enter_context(storage.held())
             if (finished := _finished(storage, settings, digest)) is not None:  # by another process, in between
                 return finished
-        trainer, planned = _planned(triples, settings, target, tables, storage.directory if storage else None)
+        learned = triples if held_out is None else replace(triples, ids=held_out.trained)
+        trainer, planned = _planned(learned, settings, target, tables, storage.directory if storage else None)
         if progress:
             _say_what_is_planned(trainer, planned)
         if storage is not None:
@@ -131,7 +141,9 @@ def train(
         if resume:
             run.resume(or_replace=overwrite)
         trained = _with_progress(run) if progress else run.run()
-        model = Model(_checkpoint(triples, trained, settings, digest, run.seconds, target))
+        checkpoint = _checkpoint(triples, trained, settings, digest, run.seconds, target)
+        checkpoint.provenance["quality"] = _quality(checkpoint.embedding, trained, settings, held_out, valid)
+        model = Model(checkpoint)
         if storage is not None:
             try:
                 write_checkpoint(model.checkpoint, storage.directory)
@@ -151,7 +163,8 @@ def plan_training(
     tables: Wanted = "auto",
 ) -> Plan:
     """What `train` would take with these arguments: memory, and by some steps that leave nothing behind, time."""
-    triples, settings = _to_train_on(triples), settings or TrainingSettings()
+    triples = _to_train_on(triples)
+    settings = (settings or TrainingSettings()).with_steps(len(triples))
     trainer, planned = _planned(triples, settings, choose_device(device), tables, None if out is None else Path(out))
     return replace(planned, steps_per_second=steps_per_second(trainer))
 
@@ -185,7 +198,7 @@ def train_together(
             triples,
             one,
             out=place,
-            valid=valid if one.validate_every else None,
+            valid=valid if one.validate_every or not one.steps else None,
             device=device,
             resume=resume,
             overwrite=overwrite,
@@ -200,6 +213,26 @@ def train_together(
         return models[0].with_companions(models[1:])
     name_companions(out, names)
     return Model.load(out)
+
+
+def _quality(
+    embedding: Embedding,
+    tables: TrainedTables,
+    settings: TrainingSettings,
+    held_out: HeldOut | None,
+    valid: Triples | None,
+) -> dict[str, Any] | None:
+    """How good the vectors are, by what figure, and on how many triples; None if nobody looked."""
+    if held_out is not None:
+        return {"figure": "MRR", "value": held_out.mrr(embedding), "triples": len(held_out), "of": "held-out triples"}
+    if valid is None or not tables.validations:
+        return None
+    figures = [figure for _, figure in tables.validations]
+    value = max(figures) if settings.patience else figures[-1]
+    if valid.truth is not None:
+        return {"figure": "accuracy", "value": value, "triples": len(valid), "of": "labelled validation triples"}
+    triples = min(len(valid), VALIDATION_TRIPLES)
+    return {"figure": "MRR of tails", "value": value, "triples": triples, "of": "validation triples"}
 
 
 def _to_train_on(triples: TripleSource, progress: bool = False) -> Triples:

@@ -13,6 +13,7 @@ import numpy as np
 from ookg.datasets.negatives import Corruptor
 from ookg.errors import InputError
 from ookg.extension.extended import ExtendedModel
+from ookg.graph.prefixes import with_whole_iris
 from ookg.graph.triples import as_triples, read_triples
 from ookg.model.model import Model
 from ookg.scoring.thresholds import Thresholds
@@ -37,6 +38,7 @@ class Claims:
         assert isinstance(model, Model)
         thresholds = self._thresholds(model, extended)
         rows = as_triples([tuple(claim) for claim in claims], keep_duplicates=True)
+        rows = with_whole_iris(rows, extended.entities, extended.relations, keep_duplicates=True)
         ids = rows.encoded(extended.entities, extended.relations)
         scores, limits = extended.scores(ids), thresholds.of(np.where(ids[:, 1] < len(model.relations), ids[:, 1], -1))
         verdicts = [

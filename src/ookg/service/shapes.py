@@ -41,6 +41,7 @@ class PredictBody(Body):
 
     combine: rank by all evidence (true), by the vector alone (false), or as the model says (null)
     hide_known: leave out what training or added triples state; new_answers: newcomers are answers too
+    blank_nodes: RDF nodes without a name are answers too
     """
 
     head: Text | None = None
@@ -52,6 +53,7 @@ class PredictBody(Body):
     combine: bool | None = None
     hide_known: bool = True
     new_answers: bool = True
+    blank_nodes: bool = False
 
 
 class ClassifyBody(Body):

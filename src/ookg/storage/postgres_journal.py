@@ -34,6 +34,7 @@ from ookg.storage.journal import (
     Result,
     Triple,
 )
+from ookg.system.extras import missing
 from ookg.system.files import sync, unwritable
 
 FORMAT = "ookg journal"
@@ -122,9 +123,7 @@ def import_psycopg() -> Any:
         import psycopg
         import psycopg.conninfo
     except ImportError:
-        raise InputError(
-            "a journal in PostgreSQL needs psycopg; install it with `pip install 'ookg[postgres]'`"
-        ) from None
+        raise missing("a journal in PostgreSQL", "psycopg", "postgres") from None
     return psycopg
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ookg.errors import InputError
+from ookg.system.extras import missing
 
 # The same input gives the same file, byte for byte.
 METADATA: Mapping[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
@@ -16,5 +16,5 @@ def import_matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise InputError("figures need matplotlib; pip install 'ookg[plots]'") from None
+        raise missing("a figure", "matplotlib", "plots") from None
     return matplotlib

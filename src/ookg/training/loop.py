@@ -33,6 +33,9 @@ CHECKED_NUMBERS = 1 << 24
 # How often a run with a time limit waits for the device, which would otherwise be behind the clock.
 WAIT_STEPS = 32
 
+# A gain of a validation that counts, as a share of what was there, where triples are held out.
+LEAST_GAIN = 0.005
+
 Validate = Callable[[Tensor, Tensor], float]
 
 
@@ -75,7 +78,7 @@ class TrainingRun:
         saved_at, save_took = time.monotonic(), 0.0
         self.begun = saved_at
         with _stop_requests(self.state_path is not None) as stop_requested:
-            while trainer.step_number < settings.steps and not self._patience_is_over() and not self._time_is_over():
+            while trainer.step_number < settings.steps and not self._is_enough() and not self._time_is_over():
                 loss = self._step()
                 if self.most_seconds is not None:
                     self._keep_to_time(loss, self.most_seconds)
@@ -117,6 +120,18 @@ class TrainingRun:
     def _figures(self, loss: Tensor) -> str:
         validated = f", validation {self.validations[-1][1]:.4f}" if self.validations else ""
         return f"loss {loss.item():.4f}{validated}"
+
+    def _is_enough(self) -> bool:
+        """Whether more steps no longer pay."""
+        return self._gains_nothing() if self.trainer.settings.held_out else self._patience_is_over()
+
+    def _gains_nothing(self) -> bool:
+        """Whether the last validations brought no gain since the rate dropped for the last time."""
+        patience, drops = self.trainer.settings.patience, self.trainer.schedule.drop_steps
+        figures = [figure for at, figure in self.validations if at > max(drops, default=0)]
+        if not patience or len(figures) <= patience:
+            return False
+        return max(figures[-patience:]) <= max(figures[:-patience]) * (1 + LEAST_GAIN)
 
     def _patience_is_over(self) -> bool:
         patience = self.trainer.settings.patience

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 RETIRED = frozenset({"placeholder_entities"})
 # What stored settings mean that say nothing of these. What means the same is stored without them, as before there was a
 # choice, so that what is named by a digest of its settings keeps its name.
-UNSTATED: dict[str, Any] = {"optimizer": "adam", "negatives_shared": 0}
+UNSTATED: dict[str, Any] = {"optimizer": "adam", "negatives_shared": 0, "held_out": 0}
 OPTIMIZERS = ("auto", "adam", "sparse-adam", "adagrad")
 # "auto" is Adam on touched rows where there are more than so many times as many entities as a step touches rows. At
 # d 100, batch 1,024 and 64 negatives (67,584 rows) on two busy cores, it took 1.07, 0.93, 0.75 and 0.41 of the time of
 # Adam over whole tables with 15,000, 50,000, 150,000 and 1,000,000 entities: below, there is nothing to gain.
 SPARSE_FROM = 2.0
+# Steps by the size of the graph (`TrainingSettings.steps_for`): passes over the triples of small and of large graphs.
+SMALL_PASSES, PASSES, LARGE_PASSES = 400, 80, 40
+FEWEST_STEPS, SMALL_STEPS, USUAL_STEPS, MOST_STEPS = 2_000, 6_000, 20_000, 100_000
+# What is held out where nothing is said: so much of the triples, so many at most; below the fewest it says too little.
+HELD_OUT_SHARE, MOST_HELD_OUT, FEWEST_HELD_OUT = 0.01, 1_000, 50
+VALIDATIONS, PATIENCE = 20, 3  # over all steps, and how many of them without a gain are enough
 # Beyond these a number is a mistake, which would otherwise show as a lack of memory or as infinite values.
 LARGEST = {
     "dim": 1_000_000,
@@ -34,6 +41,7 @@ LARGEST = {
     "steps": 1_000_000_000_000,
     "validate_every": 1_000_000_000_000,
     "patience": 1_000_000_000_000,
+    "held_out": 1_000_000_000,
     "margin": 1_000_000_000,
     "temperature": 1_000_000_000,
     "l2": 1_000_000,
@@ -46,6 +54,7 @@ class TrainingSettings:
 
     model: a name of `ookg.models.GEOMETRIES`, such as "transe" or "rotate"; norm: the p of its distance
     dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
+    steps: how many; 0: by the size of the graph (`steps_for`), with a share of it held out to stop when it pays
     negatives: false triples per true one, each drawn on its own; batch: true triples per step
     optimizer: "adam" over both whole tables; or "sparse-adam" or "adagrad", which change only the rows that a step
         touches (`ookg.training.optimizers`); "auto" is one of the first two, by the size of the graph
@@ -54,6 +63,8 @@ class TrainingSettings:
     subsampling: weigh a triple by 1/sqrt(count(h, r) + count(r, t)), each count starting at 4
     validate_every: steps between validations, 0 for none
     patience: stop after so many validations without a new best and keep the best, 0 to go on to the end
+    held_out: so many triples are not trained on, and validated on (`ookg.model.held_out`). Then patience is for a gain
+        of half a percent, once the learning rate has dropped for the last time
     relation_dim: coordinates of a relation's space in TransR, 0 for as many as an entity has
     negatives_shared: so many triples of a batch share one set of negatives, of which each leaves out what makes it
         true; 0: each has its own, drawn again where it makes the triple true
@@ -62,7 +73,7 @@ class TrainingSettings:
     model: str = "transe"
     norm: int = 1
     dim: int = 200
-    steps: int = 20_000
+    steps: int = 0
     batch: int = 1024
     negatives: int = 64
     margin: float = 12.0
@@ -77,12 +88,13 @@ class TrainingSettings:
     relation_dim: int = 0
     optimizer: str = "auto"
     negatives_shared: int = 0
+    held_out: int = 0
 
     def __post_init__(self) -> None:
         for name, choices in (("model", list(GEOMETRIES)), ("optimizer", list(OPTIMIZERS))):
             if getattr(self, name) not in choices:
                 raise unknown_name(name, getattr(self, name), choices, f"choose {' or '.join(choices)}")
-        for name in ("dim", "steps", "batch", "negatives"):
+        for name in ("dim", "batch", "negatives"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
         for name in ("margin", "lr"):
@@ -91,7 +103,8 @@ class TrainingSettings:
         for name, most in LARGEST.items():
             if getattr(self, name) > most:
                 raise InputError(f"{name} {getattr(self, name)}; it must be at most {most:,}")
-        for name in ("temperature", "l2", "seed", "validate_every", "patience", "relation_dim", "negatives_shared"):
+        counts = ("steps", "seed", "validate_every", "patience", "relation_dim", "negatives_shared", "held_out")
+        for name in ("temperature", "l2", *counts):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
         if self.seed >= 1 << 63:
@@ -147,6 +160,38 @@ class TrainingSettings:
             return self
         is_large = num_entities > SPARSE_FROM * self.rows_touched
         return replace(self, optimizer="sparse-adam" if is_large else "adam")
+
+    def with_steps(self, num_triples: int) -> Self:
+        """These settings with the steps that 0 is for so many triples."""
+        return self if self.steps else replace(self, steps=self.steps_for(num_triples))
+
+    def steps_for(self, num_triples: int) -> int:
+        """The steps for so many triples, at most: 400 passes over few of them, 80 over more, and 40 over many.
+
+        Of 400 passes 2,000 to 6,000 steps, of 80 up to 20,000, of 40 up to 100,000; whichever is most. A multiple of
+        20, so that the last one is validated.
+        """
+        pass_steps = num_triples / self.batch
+        steps = max(
+            FEWEST_STEPS,
+            min(SMALL_PASSES * pass_steps, SMALL_STEPS),
+            min(PASSES * pass_steps, USUAL_STEPS),
+            min(LARGE_PASSES * pass_steps, MOST_STEPS),
+        )
+        return round(steps / VALIDATIONS) * VALIDATIONS
+
+    def validated(self, num_triples: int) -> Self:
+        """The same, for 0 steps with a share of the triples held out where nothing else is said."""
+        if self.steps:
+            return self
+        steps = self.steps_for(num_triples)
+        values: dict[str, Any] = {"steps": steps}
+        if not self.validate_every:
+            values |= {"validate_every": steps // VALIDATIONS, "patience": self.patience or PATIENCE}
+        held_out = min(int(HELD_OUT_SHARE * num_triples), MOST_HELD_OUT)
+        if not self.held_out and held_out >= FEWEST_HELD_OUT:
+            values["held_out"] = held_out
+        return replace(self, **values)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain values, for JSON."""
@@ -215,6 +260,18 @@ def preset(name: str) -> TrainingSettings:
     if not isinstance(name, str) or name not in PRESETS:
         raise unknown_name("preset", str(name), list(PRESETS), f"choose {' or '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def settings_text(settings: TrainingSettings) -> str:
+    """Settings as the TOML file that `read_settings` reads: those that are not the default."""
+    defaults = TrainingSettings()
+    lines = []
+    for field in fields(TrainingSettings):
+        value = getattr(settings, field.name)
+        if value != getattr(defaults, field.name):
+            written = list(value) if isinstance(value, tuple) else value
+            lines.append(f"{field.name} = {json.dumps(written)}\n")  # what JSON and TOML write alike
+    return "".join(lines)
 
 
 def read_settings(path: str | Path, base: TrainingSettings | None = None) -> TrainingSettings:

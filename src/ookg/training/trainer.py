@@ -34,7 +34,7 @@ class Trainer:
         room: Room | None = None,
     ) -> None:
         rows = num_entities + untrained_rows
-        settings = settings.resolved(rows)
+        settings = settings.with_steps(len(triples)).resolved(rows)
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
         self.sampler = Sampler(triples, rows, num_relations, settings)

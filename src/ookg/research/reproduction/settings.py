@@ -16,8 +16,10 @@ class PaperSettings(TrainingSettings):
     """Settings that also say how many rows no triple trains, while negatives are drawn from them too.
 
     The authors' code has such a row for every new entity of a data set. It knows one optimiser, Adam over whole tables.
+    Published results say how many steps they took, whatever the size of the graph.
     """
 
+    steps: int = 20_000
     optimizer: str = "adam"
     placeholder_entities: int = 0
 

@@ -114,22 +114,22 @@ class ByDefault(Method):
     """What `ookg predict` does with nothing said: by each newcomer's number of triples, with all evidence."""
 
     name: str
-    base: InverseMethod
+    bases: tuple[InverseMethod, ...]
     tasks: tuple[Task, ...] = LINK_PREDICTION
     beyond_paper: ClassVar[bool] = True
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
-        """The base's settings, and the default ways."""
+        """The bases' settings, and the default ways."""
         from ookg.simulation.ways import DEFAULT_WAYS
 
         ways = [way.to_dict() for way in DEFAULT_WAYS]
-        return BeyondSettings((self.base.training(dataset, seed).to_dict(),), {"ways": ways})
+        return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), {"ways": ways})
 
-    def train(self, context: Context) -> Embedding:
+    def train(self, context: Context) -> list[Embedding]:
         """The vectors of the known entities."""
-        return self.base.train(context)
+        return [base.train(context) for base in self.bases]
 
-    def scorer(self, context: Context, trained: Embedding, variant: Variant) -> Scorer:
+    def scorer(self, context: Context, trained: list[Embedding], variant: Variant) -> Scorer:
         """The new entities by precision weights, and the evidence of the graph."""
         del variant
         from ookg.evidence.combined import GraphEvidence
@@ -139,14 +139,17 @@ class ByDefault(Method):
         from ookg.simulation.ways import DEFAULT_WAYS, WaysScorer
 
         dataset = context.dataset
-        newcomers = find_newcomers(trained, context.graph, dataset.train, dataset.given, Precision())
-        newcomers = newcomers.with_room_for(dataset.num_entities - dataset.num_known)
+        room = dataset.num_entities - dataset.num_known
+        scorers = []
+        for embedding in trained:
+            newcomers = find_newcomers(embedding, context.graph, dataset.train, dataset.given, Precision())
+            scorers.append(TranslationScorer(newcomers.with_room_for(room)))
         evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
-        return WaysScorer([TranslationScorer(newcomers)], evidence, DEFAULT_WAYS, newcomers.counts)
+        return WaysScorer(scorers, evidence, DEFAULT_WAYS, scorers[0].newcomers.counts)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
-        """Mostly those of the base."""
-        return self.base.rough_seconds(dataset, on_gpu)
+        """Mostly those of the bases."""
+        return sum(base.rough_seconds(dataset, on_gpu) for base in self.bases)
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,6 @@ BEYOND_METHODS = (
     BeyondMethod("Refined RotatE", (INV_ROTATE,), refines=True),
     BeyondMethod("Combined", (INV_TRANSE,), refines=True, evidence=True),
     BeyondMethod("Combined TransE + RotatE", (INV_TRANSE, INV_ROTATE), refines=True, evidence=True),
-    ByDefault("By default", INV_TRANSE),
+    ByDefault("By default", (INV_TRANSE,)),
     JudgeMethod("Judged TransE", (INV_TRANSE,)),
 )
