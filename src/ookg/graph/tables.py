@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow import types
@@ -86,12 +87,29 @@ def _flat(table: Any, path: str | Path) -> Any:
         if not types.is_list(column.type) and not types.is_large_list(column.type):
             columns[name] = column
             continue
-        width = len(column[0]) if len(column) else 0
-        if len(column.flatten()) != width * len(column):
+        width, values = len(column[0]) if len(column) else 0, column.flatten()
+        if len(set(pc.list_value_length(column).to_pylist())) > 1:
             raise InputError(f"{path}: lists of different lengths in column {name}; write .parquet or .jsonl")
         for place in range(width):
-            columns[f"{name}_{place + 1}"] = column.flatten().take(pa.array(range(place, width * len(column), width)))
+            columns[f"{name}_{place + 1}"] = values.take(pa.array(range(place, len(values), width)))
     return pa.table(columns)
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The names of a file's columns; of JSON lines those of the first."""
+    path, ending = Path(path), table_ending(path)
+    file_start(path, "a table")
+    try:
+        if ending == ".parquet":
+            return list(pq.read_schema(path).names)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            if ending == ".jsonl":
+                first = json.loads(next(_bounded(path, file), "{}"))
+                return list(first) if isinstance(first, dict) else []
+            return next(csv.reader(_bounded(path, file), delimiter=DELIMITERS[ending], strict=True), [])
+    except (pa.ArrowException, OSError, ValueError, RecursionError, csv.Error) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileError(path, f"cannot be read as {ending[1:]} ({reason})", "write it again") from error
 
 
 def read_table(path: str | Path, columns: Sequence[str], optional: Sequence[str] = ()) -> dict[str, list[Any]]:
