@@ -107,7 +107,7 @@ def column_names(path: str | Path) -> list[str]:
                 first = json.loads(next(_bounded(path, file), "{}"))
                 return list(first) if isinstance(first, dict) else []
             return next(csv.reader(_bounded(path, file), delimiter=DELIMITERS[ending], strict=True), [])
-    except (pa.ArrowException, OSError, ValueError, RecursionError, csv.Error) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, RecursionError, csv.Error) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileError(path, f"cannot be read as {ending[1:]} ({reason})", "write it again") from error
 
@@ -142,7 +142,7 @@ def read_table(path: str | Path, columns: Sequence[str], optional: Sequence[str]
                     if row:
                         values[name].append(row[place] or None)
             return values
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, csv.Error) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileError(path, f"cannot be read as {ending[1:]} ({reason})", "write it again") from error
 
@@ -154,7 +154,7 @@ def _bounded(path: Path, file: io.TextIOBase) -> Iterator[str]:
         yield line
 
 
-def _present(path: Path, there: Sequence[str], columns: Sequence[str], optional: Sequence[str]) -> list[str]:
+def _present(path: Path, there: list[str], columns: Sequence[str], optional: Sequence[str]) -> list[str]:
     """The wanted columns that a file has; those that it must have are missed."""
     lacking = [name for name in columns if name not in there]
     if lacking:
@@ -162,7 +162,11 @@ def _present(path: Path, there: Sequence[str], columns: Sequence[str], optional:
         raise FileError(
             path, f"no column {lacking[0]} (there are: {shown[:200]})", f"name columns {', '.join(columns)}"
         )
-    return [name for name in (*columns, *optional) if name in there]
+    names = [name for name in (*columns, *optional) if name in there]
+    for name in names:
+        if there.count(name) > 1:
+            raise FileError(path, f"column {name} is there twice", "give each column a name of its own")
+    return names
 
 
 def _read_json_lines(
