@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ MOST_RELATIONS = 1000
 # How many pairs of relations are held, about; up to 4,096 relations this bounds nothing.
 MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
+DENSE_RELATIONS = 1 << 14  # up to which a number for every pair of them may be held: 1 GiB
 FEW_PAIRS = 64  # correlations asked for at once, up to which those that were asked for before are remembered
 MOST_SEEN = 1 << 16  # how many of these are remembered
 LOOP_SHARE = 0.2  # of a relation's triples that are loops, from which on an entity can be its own answer
@@ -46,6 +48,18 @@ class GraphStatistics:
         degree = np.bincount(triples[:, 0], minlength=num_entities) + np.bincount(triples[:, 2], minlength=num_entities)
         has = _incidence(triples, num_entities, num_relations)
         return cls(degree, counted_together(has))
+
+    @classmethod
+    def of(cls, index: GraphIndex) -> GraphStatistics:
+        """The same of the triples of an index, counted without a copy of them; for up to DENSE_RELATIONS relations."""
+        from ookg.graph.large import relations_together  # takes a while to import
+
+        counts, most = relations_together(index.offsets, index.link, index.num_relations, MOST_RELATIONS)
+        if most.sum() <= MOST_PAIRS:
+            together = sparse.csr_array(counts)
+        else:
+            together = _most_frequent_pairs(lambda block: sparse.csr_array(counts[block]), most)
+        return cls(np.diff(index.offsets), together.astype(np.int64))
 
     def with_given(self, known: IntArray, given: IntArray, num_entities: int) -> GraphStatistics:
         """These statistics of the `known` triples with the co-occurrence counted on known and given triples together.
@@ -214,27 +228,30 @@ def counted_together(has: Any, *, bounded: bool = True) -> Any:
     """
     width = np.diff(has.indptr)
     small = has if width.max(initial=0) <= MOST_RELATIONS else has[width <= MOST_RELATIONS]
-    columns = has.shape[1]
     # How many others each column can have at most: all, or all the neighbours in its rows.
-    most = np.minimum(small.T @ np.diff(small.indptr), columns)
-    together = small.T @ small if not bounded or most.sum() <= MOST_PAIRS else _most_frequent_pairs(small, most)
+    most = np.minimum(small.T @ np.diff(small.indptr), has.shape[1])
+    if not bounded or most.sum() <= MOST_PAIRS:
+        together = small.T @ small
+    else:
+        owners = small.T.tocsr()
+        together = _most_frequent_pairs(lambda block: (owners[block] @ small).tocsr(), most)
     if small is not has:
         large = has[width > MOST_RELATIONS]
         together = together + sparse.dia_array((large.sum(axis=0)[None], [0]), shape=together.shape)
     return together.tocsr()
 
 
-def _most_frequent_pairs(has: Any, most: IntArray) -> Any:
+def _most_frequent_pairs(pairs_of: Callable[[IntArray], Any], most: IntArray) -> Any:
     """(columns, columns) the counts of the pairs that are among the most frequent ones of either column.
 
-    most: (columns,) how many pairs each can have
+    pairs_of: gives the counts of the pairs of some columns; most: (columns,) how many pairs each can have
     """
-    columns, owners = has.shape[1], has.T.tocsr()
+    columns = len(most)
     kept = max(1, MOST_PAIRS // columns)
     cuts = np.flatnonzero(np.diff(np.cumsum(most) // BLOCK_PAIRS)) + 1
     parts = []
     for block in np.split(np.arange(columns), cuts):
-        pairs = (owners[block] @ has).tocsr()
+        pairs = pairs_of(block)
         pairs.sort_indices()
         row, column = (place.astype(np.int64) for place in pairs.tocoo().coords)
         # By row, in it the column itself, then the most frequent first; of equals the lower column.
