@@ -83,7 +83,7 @@ def model_name(folder: Path) -> str:
 
 def test_export_and_embed_agree_with_the_papers_formulas(run: Run, folder: Path) -> None:
     run("export", "model", "--entities", "entities.parquet", "--relations", "relations.parquet")
-    run("embed", "model", "new.tsv", "--out", "new.parquet", "--weights", "uniform")
+    run("embed", "model", "new.tsv", "--out", "new.parquet", "--weights", "uniform", "--overwrite")
     entities, relations, new = (table(folder / f"{name}.parquet") for name in ("entities", "relations", "new"))
     assert set(new) == {"x", "y"}  # z is tied to a newcomer that is tied to nothing else
     name = model_name(folder)
@@ -106,7 +106,7 @@ def test_embed_with_each_weighting(run: Run, folder: Path) -> None:
         ["--weights", "precision"],
         ["--prior", "0.5"],
     ):
-        run("embed", "model", "new.tsv", "--out", "new.parquet", *options)
+        run("embed", "model", "new.tsv", "--out", "new.parquet", "--overwrite", *options)
         vectors.append(table(folder / "new.parquet")["x"])
     assert not np.allclose(vectors[0], vectors[1])
     assert not np.allclose(vectors[1], vectors[2])
@@ -286,7 +286,12 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
         (["train", "graph.tsv", "--out", "m", "--dim", "99999999999"], "it must be at most 1,000,000"),
         (["embed", "model", "new.tsv", "--out", "new.tsv"], "new.tsv: is read or written by this command already"),
         (["embed", "model", "new.tsv", "--out", "model/x.parquet"], "lies in the model's directory"),
-        (["embed", "model", "new.tsv", "--out", "x" * 250], "cannot be written"),
+        (["embed", "model", "new.tsv", "--out", "x" * 250 + ".csv"], "cannot be written"),
+        (["embed", "model", "new.tsv", "--out", "n.npy"], "end it with .parquet or .csv"),
+        (["export", "model", "--entities", "new.tsv"], "new.tsv: is there already; give --overwrite"),
+        (["neighbors", "model", "nobody"], "unknown entity 'nobody'"),
+        (["neighbors", "model", "e1", "--top", "0"], "top 0; ask for 1 or more"),
+        (["predict", "model", "--vectors", "no.csv", "--head", "v", "--relation", "r0"], "no.csv: no such file"),
         (["embed", "model", "y" * 300, "--out", "n.parquet"], "File name too long"),
         (
             ["embed", "model", "new.tsv", "--out", "n.parquet", "--weights", "degree", "--query-relation", "r0"],

@@ -67,7 +67,7 @@ def test_pykeen_and_the_file_options(tmp_path: Path) -> None:
     [
         ([], "nothing to write"),
         (["--format", "npy"], "nothing to write"),
-        (["--entities", "e.parquet", "--format", "npy"], "go with --out"),
+        (["--entities", "e.parquet", "--format", "npy"], "goes with --out"),
         (["--entities", "e.parquet", "--out", "o"], "leave out --entities"),
         (["--out", "o", "--gamma", "3"], "--gamma goes with --format kge"),
         (["--out", "o", "--format", "pykeen"], "PyKEEN's RotatE measures by norm 2"),
@@ -109,9 +109,11 @@ def test_two_files_are_both_complete_before_either_is_replaced(
 
     with monkeypatch.context() as patch:
         patch.setattr(pq, "write_table", full_disk)
-        assert main(options) == 2
+        assert main([*options, "--overwrite"]) == 2
     assert capsys.readouterr().err.endswith("(No space left on device); choose another place, or make room\n")
     assert [path.read_text() for path in files] == ["old", "old"]
-    assert main(options) == 0
+    assert main(options) == 2
+    assert "entities.parquet: is there already; give --overwrite" in capsys.readouterr().err
+    assert main([*options, "--overwrite"]) == 0
     assert [pq.read_table(path).num_rows for path in files] == [20, 4]
     assert sorted(tmp_path.iterdir()) == files

@@ -153,7 +153,7 @@ def test_vectors_and_claims_have_names(run: Run) -> None:
     run("embed", "model", "new.tsv", "--out", "v.parquet")
     table = pq.read_table("v.parquet")
     assert (table["entity"].to_pylist(), table["name"].to_pylist()) == (["Q99"], ["nobody yet"])
-    run("embed", "model", "new.tsv", "--out", "v.parquet", "--query-relation", "right")
+    run("embed", "model", "new.tsv", "--out", "v.parquet", "--overwrite", "--query-relation", "right")
     assert run.notes[0] == "note: relation 'right' is 'P1'"
     Path("valid.tsv").write_text("Q00\tP1\tQ10\t1\nQ00\tP1\tQ55\t0\n")
     Path("claims.tsv").write_text("Q00\tP1\tQ11\n")

@@ -20,7 +20,7 @@ Run = Callable[..., str]
 TRAINING = ["--steps", "20", "--batch", "32", "--negatives", "4", "--margin", "4", "--lr", "0.05", "--device", "cpu"]
 REFINE = ["--refine", "--refine-steps", "20", "--refine-lr", "0.05"]
 PREDICT = ["predict", "model", "--given", "new.tsv", "--head", "x", "--relation", "r1", "--top", "30", "--json"]
-EMBED = ["embed", "model", "new.tsv", "--out", "new.parquet"]
+EMBED = ["embed", "model", "new.tsv", "--out", "new.parquet", "--overwrite"]
 CLASSIFY = ["classify", "model", "claims.tsv", "--valid", "valid.tsv", "--given", "new.tsv", "--json"]
 EVALUATE = ["evaluate", "links-model", "--dataset", "links", "--json"]
 

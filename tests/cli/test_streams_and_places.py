@@ -86,9 +86,9 @@ def test_a_link_stays_and_a_pipe_is_refused(folder: Path, tmp_path: Path, capsys
     assert main([*embed, str(tmp_path / "link.parquet")]) == 0
     assert (tmp_path / "link.parquet").is_symlink()
     assert (tmp_path / "target.parquet").is_file()
-    os.mkfifo(tmp_path / "pipe")
-    assert "is a device or a pipe" in refused([*embed, str(tmp_path / "pipe")], capsys)
-    assert (tmp_path / "pipe").is_fifo()
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert "is a device or a pipe" in refused([*embed, str(tmp_path / "pipe.csv")], capsys)
+    assert (tmp_path / "pipe.csv").is_fifo()
     read = ["embed", str(folder / "model"), "/dev/null", "--out", str(tmp_path / "x.parquet")]
     assert refused(read, capsys) == "ookg: /dev/null: is a device, not a file of triples; give a file or a pipe"
 
@@ -140,9 +140,10 @@ def test_a_dash_is_standard_input(
     assert (tmp_path / "set" / "train.txt").is_file()
     # What cannot be.
     standard_input(b"x\tr0\te1\nx\tr0\n")
-    assert refused(["embed", model, "-", "--out", out], capsys).startswith("ookg: standard input:2: ")
+    embed = ["embed", model, "-", "--out", out, "--overwrite"]
+    assert refused(embed, capsys).startswith("ookg: standard input:2: ")
     standard_input(b"PAR1")
-    assert "standard input: a pipe brings TSV or CSV alone" in refused(["embed", model, "-", "--out", out], capsys)
+    assert "standard input: a pipe brings TSV or CSV alone" in refused(embed, capsys)
     standard_input(new)
     twice = ["classify", model, "-", "--valid", str(valid), "--given", "-"]
     assert refused(twice, capsys) == "ookg: standard input: is read already; give - for one input alone"

@@ -52,6 +52,8 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0", "--prior", "0.1"),
     ("predict", MODEL, "--given", "graph.tsv", "--entity", "new0"),
     ("predict", MODEL, "--given", "graph.tsv", "--questions", "@tables/questions.jsonl", "--out", "answers.csv"),
+    ("predict", MODEL, "--vectors", "@tables/vectors.parquet", "--head", "v0", "--relation", "r0"),
+    ("neighbors", MODEL, "new0", "--given", "graph.tsv"),
     ("calibrate", MODEL, "@tables/held-out.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv", "--judge"),

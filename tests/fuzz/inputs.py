@@ -26,6 +26,7 @@ from ookg.graph.known import KnownGraph
 from ookg.graph.rdf import rdf_syntax
 from ookg.graph.tables import write_table
 from ookg.graph.triples import Triples, as_triples, read_triples, write_triples
+from ookg.graph.vectors import write_vectors
 from ookg.model.train import _digest
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import RefineSettings
@@ -124,6 +125,9 @@ def kinds() -> list[Kind]:
         name, given = f"questions.{ending}", ("--given", "@triples/graph.tsv")
         asking = ("predict", MODEL, *given, "--questions", name, "--out", "answers.parquet")
         found.append(Kind(f"questions, {ending}", "tables", [asking], (name,)))
+        name = f"vectors.{ending}"
+        asking = ("predict", MODEL, "--vectors", name, "--head", "v0", "--relation", "r0")
+        found.append(Kind(f"vectors, {ending}", "tables", [asking], (name,)))
     return found + [_importer(name, line) for name, line in IMPORTERS.items()]
 
 
@@ -274,6 +278,7 @@ def _write_tables(folder: Path, known: list[tuple[str, str, str]]) -> None:
     for ending in TABLE_FILES:
         ranks.write(folder / f"ranks.{ending}")
         write_table(folder / f"questions.{ending}", pa.table(questions))
+        write_vectors(folder / f"vectors.{ending}", "entity", ["v0", "v1"], torch.arange(8.0).view(2, SETTINGS.dim) / 8)
     rows = [(f"e{n}", f"r{n % R}", f"e{(n + 5) % N}") for n in range(N)]
     write_triples(folder / "held-out.tsv", as_triples([row for row in rows if row not in known]))
 

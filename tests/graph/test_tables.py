@@ -59,6 +59,7 @@ def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
         ("x.jsonl", "{", "x.jsonl:1: no JSON"),
         ("x.csv", "b\n1\n", r"no column a \(there are: b\); name columns a"),
         ("x.csv", 'a\n"1\n', "cannot be read as csv"),
+        ("x.csv", "a,b,a\n1,2,3\n", "column a is there twice"),
         ("x.parquet", "no", "is not a Parquet file"),
     ],
 )

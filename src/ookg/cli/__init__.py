@@ -21,6 +21,7 @@ COMMANDS = (
     "embed",
     "predict",
     "classify",
+    "neighbors",
     "add",
     "remove",
     "update",

@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retrain", action="store_true", help="train without the hidden entities: exact, and slow")
     parser.add_argument("--no-refine", action="store_true", help="leave out the refined vectors, which take most time")
     parser.add_argument("--figure", metavar="FILE", help="draw it, as FILE.png and FILE.svg")
+    parser.add_argument("--overwrite", action="store_true", help="replace the files of --figure")
     parser.add_argument(
         "--save", action="store_true", help="store with the model what to expect of a new entity (needs --retrain)"
     )
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         import_matplotlib()
         for file in picture_files(arguments.figure):
-            check_output(str(file), [], arguments.model)
+            check_output(str(file), [], arguments.model, overwrite=arguments.overwrite)
     retraining = Retraining(arguments.steps, progress=True) if arguments.retrain else None
     settings = AuditSettings(chosen_hiding(arguments), retraining, not arguments.no_refine, progress=True)
     current = load_current(arguments)

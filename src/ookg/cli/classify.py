@@ -14,6 +14,7 @@ from ookg.cli.console import (
     add_model_argument,
     add_prefix_option,
     add_refine_options,
+    add_vectors_option,
     add_weight_options,
     chosen_limit,
     chosen_refine,
@@ -27,6 +28,7 @@ from ookg.cli.console import (
     read_given,
     trust_in_words,
     whole_number,
+    with_vectors,
 )
 
 SUMMARY = "is this triple true"
@@ -41,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--valid", required=True, metavar="FILE", help="labelled triples to find the thresholds on")
     parser.add_argument("--given", metavar="TRIPLES", help="triples about new entities")
+    add_vectors_option(parser)
     parser.add_argument(
         "--judge",
         action="store_true",
@@ -68,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.system.files import check_place
 
     current = load_current(arguments)
-    model = current.model
+    model = with_vectors(arguments, current.model)
     claims = read_given(arguments, arguments.claims, model, claims=True)
     valid = read_given(arguments, arguments.valid, model, claims=True, labels="required")
     given = current.given(read_given(arguments, arguments.given, model) if arguments.given else None)

@@ -414,6 +414,22 @@ def add_alone_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alone", action="store_true", help="leave out the models that were trained together with it")
 
 
+def add_vectors_option(parser: argparse.ArgumentParser) -> None:
+    """--vectors."""
+    parser.add_argument(
+        "--vectors", metavar="FILE", help="further entities with vectors, as `ookg embed` wrote them, and no triples"
+    )
+
+
+def with_vectors(arguments: argparse.Namespace, model: Model) -> Model:
+    """The model with the vectors of --vectors."""
+    if arguments.vectors is None:
+        return model
+    if model.companions:
+        note("note: models that were trained together with it have no such vectors; it answers alone")
+    return model.with_vectors(arguments.vectors)
+
+
 def trust_in_words(trust: Trust) -> str:
     """How far to trust a new entity's vector, in one line."""
     from ookg.system.display import counted
@@ -457,7 +473,7 @@ def check_output(
             raise InputError(f"{path}: is read or written by this command already; write to another file")
     if model is not None and Path(model).resolve() in (target, *target.parents):
         raise InputError(f"{path}: lies in the model's directory; write to another place")
-    if overwrite is False and target.exists():
+    if overwrite is False and target.is_file():
         raise InputError(f"{path}: is there already; give --overwrite to replace it, or write to another file")
     check_place(path)
 

@@ -1,6 +1,7 @@
-"""Give vectors to the entities of a file that the model does not know, and write them as Parquet (entity, vector).
+"""Give vectors to the entities of a file that the model does not know, and write them: entity, vector.
 
-Where ids have names (`ookg names`), there is a column name.
+The name's ending says how: .parquet, .csv, .tsv (vector_1, vector_2, ...) or .jsonl. Where ids have names (`ookg
+names`), there is a column name. `ookg predict --vectors FILE` takes them back.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="triples that tie new entities to known ones (those that were added)",
     )
-    parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write: entity, vector")
+    parser.add_argument("--out", required=True, metavar="FILE", help="file to write (.parquet, .csv, .tsv, .jsonl)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
     columns = "triples, spread, uncertainty, expected_hits_at_10, expected_mrr"
     parser.add_argument("--trust", action="store_true", help=f"add columns: {columns}")
     parser.add_argument("--query-relation", metavar="R", help="the relation that correlation weights look at")
@@ -48,11 +50,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Embed and write."""
     from ookg.errors import InputError
-    from ookg.interchange.vectors import write_vectors
+    from ookg.graph.tables import table_ending
+    from ookg.graph.vectors import write_vectors
     from ookg.system.display import counted
     from ookg.system.progress import Progress
 
-    check_output(arguments.out, [arguments.triples], arguments.model)
+    check_output(arguments.out, [arguments.triples], arguments.model, overwrite=arguments.overwrite)
+    table_ending(arguments.out)
     current = load_current(arguments)
     model = current.model
     triples = None if arguments.triples is None else read_given(arguments, arguments.triples, model)

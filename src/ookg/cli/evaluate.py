@@ -168,8 +168,8 @@ def _known(arguments: argparse.Namespace) -> int:
     fitting = ("max_neighbors", "refine", *(f"refine_{name}" for name in ("steps", "seconds", "margin", "lr", "seed")))
     _refuse(arguments, (*others, *fitting), "is for new entities, and --test has known ones")
     if arguments.ranks is not None:
-        table_ending(arguments.ranks)
         check_output(arguments.ranks, [arguments.test, arguments.valid], arguments.model, overwrite=arguments.overwrite)
+        table_ending(arguments.ranks)
     form = triple_format(arguments)
     test = read_triples(arguments.test, form)
     valid = () if arguments.valid is None else read_triples(arguments.valid, form)

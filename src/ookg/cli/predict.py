@@ -20,6 +20,7 @@ from ookg.cli.console import (
     add_model_argument,
     add_prefix_option,
     add_refine_options,
+    add_vectors_option,
     add_weight_options,
     check_output,
     chosen_limit,
@@ -38,6 +39,7 @@ from ookg.cli.console import (
     shortener,
     trust_in_words,
     whole_number,
+    with_vectors,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model_argument(parser)
     parser.add_argument("--given", metavar="TRIPLES", help="more triples about new entities, for this call alone")
+    add_vectors_option(parser)
     parser.add_argument("--head", metavar="H", help="ask for the tails of this head")
     parser.add_argument("--relation", metavar="R", help="the relation that is asked for (all that fit the entity)")
     parser.add_argument("--tail", metavar="T", help="ask for the heads of this tail")
@@ -103,12 +106,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.questions is not None and arguments.out is None:
         raise InputError("--questions without --out; name the file to write the answers to")
     if arguments.out is not None:
-        table_ending(arguments.out)
         check_output(
             arguments.out, [arguments.given, arguments.questions], arguments.model, overwrite=arguments.overwrite
         )
+        table_ending(arguments.out)
     current = load_current(arguments, alone=arguments.alone)
-    model, names = current.model, current.model.names
+    model, names = with_vectors(arguments, current.model), current.model.names
     triples = read_given(arguments, arguments.given, model) if arguments.given else None
     if triples is not None and (called := names_among(triples, arguments.given, arguments.language.split(","))):
         names = called.with_more(names)

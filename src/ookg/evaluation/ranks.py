@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ookg.errors import FileError, InputError
-from ookg.graph.tables import read_table, write_table
+from ookg.graph.tables import Tabular, read_table, write_table
 from ookg.scoring.ranking import RankSummary
 from ookg.types import BoolArray, FloatArray, IntArray
 
@@ -54,7 +54,7 @@ class RankFigures:
 
 
 @dataclass(frozen=True, eq=False)
-class QuestionRanks:
+class QuestionRanks(Tabular):
     """The questions of test triples, each with the rank of its right answer; (questions,) each.
 
     asks_tail: the tail is asked for; triples: of the entity that is asked about, in training; -1 where that is unknown

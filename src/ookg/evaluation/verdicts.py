@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from ookg.graph.tables import Tabular
 from ookg.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Classification:
+class Classification(Tabular):
     """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false).
 
     trust: how far to trust the vectors of the new entities in the claims, by label
@@ -42,6 +45,14 @@ class Classification:
     notes: list[str]
     trust: dict[str, Trust]
     judge: FittedJudge | None = field(default=None, repr=False)
+
+    def to_arrow(self) -> Any:
+        """A row for each claim, with the fields of a `Verdict`; null for None."""
+        kinds = {"head": pa.string(), "relation": pa.string(), "tail": pa.string(), "verdict": pa.bool_()}
+        names = [one.name for one in fields(Verdict)]
+        return pa.table(
+            {n: pa.array([getattr(one, n) for one in self.claims], kinds.get(n, pa.float64())) for n in names}
+        )
 
     def __str__(self) -> str:
         lines = [str(claim) for claim in self.claims]

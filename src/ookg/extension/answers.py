@@ -14,13 +14,14 @@ from torch import Tensor
 
 from ookg.extension.question import Question
 from ookg.graph.tables import Tabular
+from ookg.graph.vectors import vector_table
 from ookg.simulation.trust import Trust, TrustTable
 from ookg.system.display import counted
 from ookg.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class NewVectors:
+class NewVectors(Tabular):
     """Vectors of new entities.
 
     entities: (newcomers,) those that have a vector; vectors: (newcomers, entity_width)
@@ -47,6 +48,10 @@ class NewVectors:
         rows = torch.from_numpy(chosen).to(self.vectors.device)
         counts, trust = self.neighbors[chosen], partial(_selected, self, chosen)
         return NewVectors(labels, self.vectors[rows], counts, self.without_vector, self.notes, trust)
+
+    def to_arrow(self) -> Any:
+        """A row for each entity: entity, vector (a list), triples (how many made it)."""
+        return vector_table("entity", self.entities, self.vectors, {"triples": self.neighbors})
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -316,6 +321,30 @@ class LikelyAnswers(list[LikelyAnswer], Tabular):
     def __str__(self) -> str:
         lines = [f"{one.answer.rank:>3}  {' '.join(one.triple)}{_marks(one.answer)}" for one in self]
         return "\n".join(lines or ["nothing"])
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """An entity near another one; distance: as the model measures how far entity vectors are apart."""
+
+    entity: str
+    distance: float
+    is_new: bool
+
+
+class Neighbors(list[Neighbor], Tabular):
+    """The entities near another one, the nearest first."""
+
+    def to_arrow(self) -> Any:
+        """A row for each: rank, entity, distance, new."""
+        columns = {"entity": pa.string(), "distance": pa.float64(), "is_new": pa.bool_()}
+        table = {name: pa.array([getattr(one, name) for one in self], kind) for name, kind in columns.items()}
+        return pa.table({"rank": pa.array(range(1, len(self) + 1), pa.int64())} | table).rename_columns(
+            ["rank", "entity", "distance", "new"]
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{one.distance:>9.3f}  {one.entity}{'  (new)' * one.is_new}" for one in self) or "none"
 
 
 def _marks(answer: Answer) -> str:

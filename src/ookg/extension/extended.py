@@ -18,7 +18,7 @@ from ookg.errors import InputError
 from ookg.evaluation.verdicts import Classification
 from ookg.extension import claims as judging
 from ookg.extension import reasons
-from ookg.extension.answers import LikelyAnswers, Prediction, Predictions, Reason
+from ookg.extension.answers import LikelyAnswers, Neighbors, Prediction, Predictions, Reason
 from ookg.extension.around import Around
 from ookg.extension.company import Company, company
 from ookg.extension.groups import Preparation, as_tuples
@@ -27,7 +27,7 @@ from ookg.extension.likely import End, likely_answers
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.questions import AnswerOptions, Question, Ranking, answered
 from ookg.extension.state import State, corrected, with_evidence, with_triples, without_triples
-from ookg.extension.vectors import entity_vector, single_vectors
+from ookg.extension.vectors import entity_vector, nearest, single_vectors
 from ookg.graph.grown import row_keys
 from ookg.graph.triples import TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
@@ -178,6 +178,15 @@ class ExtendedModel:
         if not self.preparation.is_single:
             raise InputError(f"{NO_SINGLE_VECTOR}; extend with uniform or degree weights, or refine")
         return single_vectors(self._state)
+
+    def neighbors(self, entity: str, top: int = 10) -> Neighbors:
+        """The known and new entities whose vectors are nearest to that of an entity, the nearest first."""
+        if top < 1:
+            raise InputError(f"top {top}; ask for 1 or more neighbours")
+        if not self.preparation.is_single:
+            raise InputError(f"{NO_SINGLE_VECTOR}; extend with uniform or degree weights, or refine")
+        state = self._state
+        return nearest(state, entity_id(state, entity), top)
 
     def trust(self, entity: str, *, combine: bool | None = None) -> Trust | None:
         """How far to trust a new entity's vector; None for a known one.

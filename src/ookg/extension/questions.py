@@ -91,7 +91,9 @@ class Ranking:
     def likelihood(self, state: State, entity: int, weights: RankingWeights | None, models: int) -> Likelihood | None:
         """How likely answers about an entity are right. weights: of the evidence that counts, if any does"""
         if entity < state.num_known:
-            return state.model.known_likelihood(combine=weights is not None, models=models)
+            fitted = state.model.known_likelihood(combine=weights is not None, models=models)
+            # What fits an entity is known by its triples: one that came with a vector alone was not measured.
+            return fitted if fitted is not None and len(state.graph.links_of(entity)[0]) else None
         is_refined = state.preparation.refine is not None
         combine, chosen = weights is not None, self.ways is not None
         return state.model.likelihood(refine=is_refined, combine=combine, chosen=chosen, models=models)

@@ -6,8 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.extension.answers import Neighbor, Neighbors
 from ookg.extension.state import State
+from ookg.scoring.nearest import best_places
 from ookg.types import IntArray
+
+COMPARED_NUMBERS = 1 << 24  # of vectors, at once
 
 
 def relation_vector(state: State, relation: int) -> Tensor:
@@ -59,3 +63,23 @@ def single_vectors(state: State) -> dict[str, Tensor]:
         rows = group.seen_in(state.graph.statistics).vectors(made)
         by_label |= dict(zip(state.entities.select(group.entities[made]), rows, strict=True))
     return by_label
+
+
+def nearest(state: State, entity: int, top: int) -> Neighbors:
+    """The entities nearest to one, known and new; the preparation gives each a single vector."""
+    geometry, own = state.model.embedding.geometry, entity_vector(state, entity, -1)
+    new = single_vectors(state)
+    label, num_known = state.entities.label(entity), state.num_known
+    later = [name for name in new if name != label]
+    table = state.model.embedding.entities
+    rows = max(1, COMPARED_NUMBERS // max(1, table.shape[1]))
+    parts = [*torch.split(table, rows), *([torch.stack([new[name] for name in later])] if later else [])]
+    gaps = torch.cat([geometry.entity_gap(own, part) for part in parts]).float().cpu().numpy()
+    if entity < num_known:
+        gaps[entity] = np.inf
+    best = best_places(-gaps, top)
+    labels = [state.entities.label(place) if place < num_known else later[place - num_known] for place in best.tolist()]
+    return Neighbors(
+        Neighbor(name, gap, is_new)
+        for name, gap, is_new in zip(labels, gaps[best].tolist(), (best >= num_known).tolist(), strict=True)
+    )

@@ -51,6 +51,10 @@ class KnownGraph:
         """(2, relations) how many triples join an entity to itself, and how many there are."""
         return loop_counts(self.triples, self.num_relations)
 
+    def with_room_for(self, num_entities: int) -> KnownGraph:
+        """The same triples among more entities, of which the later ones have none."""
+        return KnownGraph(self.triples, num_entities, self.num_relations)
+
     def without(self, gone: IntArray) -> KnownGraph:
         """The same without some of its triples, (triples, 3), each of them once: as if they had never been there."""
         return _LessGraph(self, gone) if len(gone) else self

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow import types
@@ -86,12 +87,29 @@ def _flat(table: Any, path: str | Path) -> Any:
         if not types.is_list(column.type) and not types.is_large_list(column.type):
             columns[name] = column
             continue
-        width = len(column[0]) if len(column) else 0
-        if len(column.flatten()) != width * len(column):
+        width, values = len(column[0]) if len(column) else 0, column.flatten()
+        if len(set(pc.list_value_length(column).to_pylist())) > 1:
             raise InputError(f"{path}: lists of different lengths in column {name}; write .parquet or .jsonl")
         for place in range(width):
-            columns[f"{name}_{place + 1}"] = column.flatten().take(pa.array(range(place, width * len(column), width)))
+            columns[f"{name}_{place + 1}"] = values.take(pa.array(range(place, len(values), width)))
     return pa.table(columns)
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The names of a file's columns; of JSON lines those of the first."""
+    path, ending = Path(path), table_ending(path)
+    file_start(path, "a table")
+    try:
+        if ending == ".parquet":
+            return list(pq.read_schema(path).names)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            if ending == ".jsonl":
+                first = json.loads(next(_bounded(path, file), "{}"))
+                return list(first) if isinstance(first, dict) else []
+            return next(csv.reader(_bounded(path, file), delimiter=DELIMITERS[ending], strict=True), [])
+    except (pa.ArrowException, OSError, ValueError, KeyError, RecursionError, csv.Error) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileError(path, f"cannot be read as {ending[1:]} ({reason})", "write it again") from error
 
 
 def read_table(path: str | Path, columns: Sequence[str], optional: Sequence[str] = ()) -> dict[str, list[Any]]:
@@ -124,7 +142,7 @@ def read_table(path: str | Path, columns: Sequence[str], optional: Sequence[str]
                     if row:
                         values[name].append(row[place] or None)
             return values
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, csv.Error) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileError(path, f"cannot be read as {ending[1:]} ({reason})", "write it again") from error
 
@@ -136,7 +154,7 @@ def _bounded(path: Path, file: io.TextIOBase) -> Iterator[str]:
         yield line
 
 
-def _present(path: Path, there: Sequence[str], columns: Sequence[str], optional: Sequence[str]) -> list[str]:
+def _present(path: Path, there: list[str], columns: Sequence[str], optional: Sequence[str]) -> list[str]:
     """The wanted columns that a file has; those that it must have are missed."""
     lacking = [name for name in columns if name not in there]
     if lacking:
@@ -144,7 +162,11 @@ def _present(path: Path, there: Sequence[str], columns: Sequence[str], optional:
         raise FileError(
             path, f"no column {lacking[0]} (there are: {shown[:200]})", f"name columns {', '.join(columns)}"
         )
-    return [name for name in (*columns, *optional) if name in there]
+    names = [name for name in (*columns, *optional) if name in there]
+    for name in names:
+        if there.count(name) > 1:
+            raise FileError(path, f"column {name} is there twice", "give each column a name of its own")
+    return names
 
 
 def _read_json_lines(

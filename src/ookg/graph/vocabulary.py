@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,15 @@ from ookg.types import Array, IntArray, Numbers
 
 SELECTED_ONE_BY_ONE = 64  # up to this many labels are read one by one, faster than making an array
 FOUND_ONE_BY_ONE = 16  # up to this many are looked up one by one
+LISTED_AT_ONCE = 1 << 14  # labels that are read together where all are listed
 FEW, VERY_FEW = 8, 2000  # a share of the vocabulary: below it, another way to find labels is the fastest
 
 
-class Vocabulary:
-    """Labels numbered 0, 1, 2, ... in a fixed order. Extending it appends: an id never changes its label."""
+class Vocabulary(Sequence[str]):
+    """Labels numbered 0, 1, 2, ... in a fixed order. Extending it appends: an id never changes its label.
+
+    As a sequence it is that of the labels: `list(model.entities)`, `"TENET" in model.entities`, `model.entities[0]`.
+    """
 
     def __init__(self, labels: Sequence[str] | Any) -> None:
         self.labels = text_array(labels)
@@ -41,8 +45,30 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __contains__(self, label: str) -> bool:
-        return self.find(label) is not None
+    def __contains__(self, label: object) -> bool:
+        return isinstance(label, str) and self.find(label) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), LISTED_AT_ONCE):
+            yield from self.select(np.arange(start, min(start + LISTED_AT_ONCE, len(self))))
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return self.select(np.arange(len(self))[place])
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"label {place} of {len(self)}")
+        return self.label(place % len(self))
+
+    def index(self, label: str, start: int = 0, stop: int | None = None) -> int:
+        """The id of a label; a ValueError if there is none."""
+        number = self.find(label)
+        if number is None or number not in range(len(self))[start:stop]:
+            raise ValueError(f"{label!r} is no label")
+        return number
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and bool(self.labels.equals(other.labels))

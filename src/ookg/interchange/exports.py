@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
+from ookg.graph.vectors import write_vectors
 from ookg.graph.vocabulary import Vocabulary
 from ookg.interchange import knowledge_graph_embedding as kge
 from ookg.interchange import pykeen
 from ookg.interchange.arrays import DESCRIPTION_FILE
-from ookg.interchange.vectors import write_vectors
 from ookg.model.model import Model, NewVectors
 from ookg.models import Geometry, RotatE, TransE, registered_name
 from ookg.system.files import save_tensors, staged_folder

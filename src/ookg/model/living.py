@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
 from ookg.evaluation.verdicts import Classification
-from ookg.extension.answers import LikelyAnswers, Prediction, Predictions, Reason
+from ookg.extension.answers import LikelyAnswers, Neighbors, Prediction, Predictions, Reason
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.likely import End
 from ookg.extension.lookup import names_to_suggest
@@ -474,6 +474,10 @@ class LivingModel:
     ) -> Prediction:
         """The best tails for (head, relation), or heads for (relation, tail)."""
         return self.extended.predict(relation=relation, head=head, tail=tail, options=options)
+
+    def neighbors(self, entity: str, top: int = 10) -> Neighbors:
+        """The known and new entities whose vectors are nearest to that of an entity, the nearest first."""
+        return self.extended.neighbors(entity, top)
 
     def likely(self, entity: str, end: End = "both", options: AnswerOptions | None = None) -> LikelyAnswers:
         """Everything likely about an entity over all relations that fit it, the likeliest first."""

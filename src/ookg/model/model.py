@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ookg.datasets.dataset import Dataset
@@ -30,6 +31,7 @@ from ookg.extension.answers import (
     AnswerReason,
     LikelyAnswers,
     LinkReason,
+    Neighbors,
     NewVectors,
     Prediction,
     Reason,
@@ -44,6 +46,7 @@ from ookg.graph.known import KnownGraph
 from ookg.graph.names import Names
 from ookg.graph.statistics import GraphStatistics, often_loops
 from ookg.graph.triples import TripleSource
+from ookg.graph.vectors import LabelledRows, check_rows, read_vectors
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
 from ookg.models.embedding import Embedding
@@ -314,6 +317,34 @@ class Model:
     def beside(self, graph: KnownGraph | None) -> Model:
         """The same vectors beside another graph of the same entities and relations."""
         return Model(replace(self.checkpoint, graph=graph), self._trained or self)
+
+    def with_vectors(self, vectors: NewVectors | LabelledRows | str | Path) -> Model:
+        """This model with further entities that have vectors already, such as `embed` made, and no triples.
+
+        They are asked and are answers like known ones, by their vectors alone. vectors: also a file of them
+        """
+        if isinstance(vectors, NewVectors):
+            rows = LabelledRows(vectors.entities, vectors.vectors, "vectors")
+        else:
+            rows = vectors if isinstance(vectors, LabelledRows) else read_vectors(vectors)
+        check_rows(rows, self.entity_vectors.shape[1])
+        known = [label for label in rows.labels if label in self.entities]
+        if known:
+            raise InputError(f"{rows.source}: {known[0]!r} is known to the model; leave it out")
+        table = torch.cat([self.entity_vectors, rows.vectors.to(self.entity_vectors)])
+        entities, graph = self.entities.extended(rows.labels), self.checkpoint.graph
+        grown = replace(
+            self.checkpoint,
+            embedding=replace(self.embedding, entities=table),
+            entities=entities,
+            graph=None if graph is None else graph.with_room_for(len(entities)),
+            companions={},
+        )
+        return Model(grown)
+
+    def neighbors(self, entity: str, given: TripleSource = (), *, top: int = 10) -> Neighbors:
+        """The entities whose vectors are nearest to that of a known or new one, the nearest first."""
+        return self.extend(given).neighbors(entity, top)
 
     def extend(
         self,
