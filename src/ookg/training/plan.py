@@ -14,7 +14,7 @@ from ookg.system.machine import free_memory
 from ookg.training.optimizers import OPTIMIZERS
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Place, Room
-from ookg.training.trainer import Trainer
+from ookg.training.trainer import RATE_OVERFLOW, Trainer
 
 # Where tables are to lie: by their size, or at a place.
 Wanted = Literal["auto", "device", "host", "disk"]
@@ -109,16 +109,21 @@ def room_for(planned: Plan, folder: Path | None) -> Room:
     return Room(planned.tables, folder)
 
 
-def steps_per_second(trainer: Trainer) -> float:
-    """How fast a trainer is that has taken no step yet; it has taken none afterwards."""
+def steps_per_second(trainer: Trainer) -> float | None:
+    """How fast a trainer is that has taken no step yet, nor has it afterwards; None where it diverges at once."""
     trainer.prepare()
-    for _ in range(2):  # one for each side: what is made at the first use
-        trainer.step()
-    begun = time.perf_counter()
-    while trainer.step_number < 2 + MEASURED_STEPS and time.perf_counter() - begun < MEASURED_SECONDS:
-        loss = trainer.step()
-    loss.item()  # a GPU may be behind
-    rate = (trainer.step_number - 2) / (time.perf_counter() - begun)
+    try:
+        for _ in range(2):  # one for each side: what is made at the first use
+            trainer.step()
+        begun = time.perf_counter()
+        while trainer.step_number < 2 + MEASURED_STEPS and time.perf_counter() - begun < MEASURED_SECONDS:
+            loss = trainer.step()
+        loss.item()  # a GPU may be behind
+        rate = (trainer.step_number - 2) / (time.perf_counter() - begun)
+    except RuntimeError as error:
+        if RATE_OVERFLOW not in str(error):
+            raise
+        rate = None
     trainer.restart()
     return rate
 
