@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 TOOLS ?= .venv-tools
 BROWSER ?= .venv-browser
+SPARK ?= .venv-spark
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTHONS ?= python3.11 python3.12 python3.13
@@ -12,7 +13,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench roundtrip browser fuzz fuzz-service postgres pins clean
+.PHONY: help demo test lint format bench roundtrip browser fuzz fuzz-service postgres spark pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -22,6 +23,7 @@ help:
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
 	@echo "make browser  set up Playwright and Chromium and use the page as people do (Debian; root where Chromium is missing)"
 	@echo "make postgres  set up, install PostgreSQL where it is missing (apt-get), and run the tests that need a server"
+	@echo "make spark  set up PySpark, install a Java runtime where it is missing (apt-get), and run the tests on a cluster"
 	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
 	@echo "make fuzz-service  set up and give the server 10,000 malformed requests (some minutes)"
 	@echo "make pins    ask pip whether it can resolve constraints.txt, on each Python of PYTHONS (installs nothing)"
@@ -77,6 +79,20 @@ postgres: $(INSTALLED)
 	}
 	OOKG_POSTGRES=required $(BIN)/python -m pytest -m postgres
 
+# The tests start a cluster of their own, two worker processes on this machine; unless it is required, they are skipped
+# where PySpark or a Java runtime is not installed.
+$(SPARK)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python $(INSTALL) -e '.[spark]' pytest
+	@touch $@
+
+spark: $(SPARK)/.installed
+	@[ -n "$$JAVA_HOME" ] || command -v java >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo=sudo; fi; \
+	  $$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends default-jre-headless; \
+	}
+	OOKG_SPARK=required $(SPARK)/bin/python -m pytest -m spark tests/spark
+
 pins:
 	@for python in $(PYTHONS); do \
 	  $$python -m venv --clear $(VENV)-pins || exit; \
@@ -97,4 +113,4 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-pins $(TOOLS) $(BROWSER) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-pins $(TOOLS) $(BROWSER) $(SPARK) .pytest_cache .mypy_cache .ruff_cache

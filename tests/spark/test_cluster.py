@@ -21,9 +21,8 @@ from ookg.graph.triples import Triples
 from ookg.model.model import Model
 from ookg.newcomers.reducer import Degree, Uniform
 from opening import write_model
-from spark.cluster import MEMORY, killing_once, lacking, largest_memory, running_cluster
-from spark.pipeline import Triple, table_of
-from spark.test_tasks import QUESTIONS, TIED, compare, given
+from spark_cluster import HUB_AND_MEMORY, MEMORY, killing_once, lacking, only_the_hub, running_cluster
+from spark_pipeline import QUESTIONS, TIED, Triple, compare, given, table_of
 
 # PySpark warns of versions of pandas, which nothing here uses, and leaves its sockets to be collected.
 pytestmark = [
@@ -128,7 +127,8 @@ def test_a_hub_fits_into_an_executor(spark: Any, tmp_path: Path) -> None:
     relation, tail = "concat('relation/', id div 8 % 11) as relation", "concat('entity/', id div 88 % 200000) as tail"
     frame = spark.range(EDGES, numPartitions=8).selectExpr(newcomer, relation, tail)
     vectors = embed(frame, tmp_path / "model", ties=False)
-    hub, count = made_by(vectors.where("entity = 'hub'"))["hub"]
+    rows = vectors.mapInArrow(only_the_hub, HUB_AND_MEMORY).collect()
+    (hub,) = [row for row in rows if row.vector is not None]
     triples = pa.table(
         {
             "head": pa.array(["hub"]).take(pa.array(np.zeros(HUB, dtype=np.int64))),
@@ -137,9 +137,9 @@ def test_a_hub_fits_into_an_executor(spark: Any, tmp_path: Path) -> None:
         }
     )
     expected = model.embed(triples)
-    assert count == expected.neighbors[0] == HUB
-    np.testing.assert_allclose(hub, expected.vectors[0].numpy(), rtol=1e-3, atol=1e-4)
-    assert max(row.megabytes for row in vectors.mapInArrow(largest_memory, "megabytes double").collect()) < MEMORY
+    assert hub.triples == expected.neighbors[0] == HUB
+    np.testing.assert_allclose(hub.vector, expected.vectors[0].numpy(), rtol=1e-3, atol=1e-4)
+    assert max(row.megabytes for row in rows if row.megabytes is not None) < MEMORY
 
 
 @pytest.mark.parametrize(

@@ -19,31 +19,19 @@ from ookg.spark.frames import place_of
 from ookg.spark.links import SeenTriples, support_of
 from ookg.spark.opened import ModelPlace
 from ookg.spark.ties import NOTHING_TIED
-from spark.pipeline import Triple, answered, embedded, mapped, partitions, table_of, ties_of
-
-TIED: list[Triple] = [
-    ("n1", "r0", "n2"), ("n2", "r1", "n3"),  # a chain of newcomers
-    ("n5", "r9", "e3"), ("n6", "r9", "e4"), ("e1", "r9", "e2"),  # a new relation
-    ("n7", "r0", "n7"),  # a loop
-    ("lost", "r0", "gone"),  # nothing ties these to the known graph
-    ("e0", "r8", "e1"),  # a new relation between known entities
-]  # fmt: skip
-
-
-def given(seed: int, newcomers: int = 12, size: int = 90) -> list[Triple]:
-    """Links of newcomers to known entities, in any order, some of them twice, and triples of known ones alone."""
-    rng = np.random.default_rng(seed)
-    rows: list[Triple] = []
-    for newcomer, relation, known, is_head in zip(
-        rng.integers(0, newcomers, size), rng.integers(0, 4, size), rng.integers(0, 20, size), rng.random(size) < 0.5,
-        strict=True,
-    ):  # fmt: skip
-        # Labels before and after those of the known entities, which begin with e.
-        ends = (f"{'cn'[newcomer % 2]}{newcomer}", f"e{known}")
-        head, tail = ends if is_head else ends[::-1]
-        rows.append((head, f"r{relation}", tail))
-    rows += [*rows[: size // 4], ("e0", "r0", "e1")]
-    return [rows[place] for place in rng.permutation(len(rows))]
+from spark_pipeline import (
+    QUESTIONS,
+    TIED,
+    Triple,
+    answered,
+    compare,
+    embedded,
+    given,
+    mapped,
+    partitions,
+    table_of,
+    ties_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +39,6 @@ def stored(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("spark") / "model"
     model.save(folder)
     return folder
-
-
-def compare(
-    made: dict[str, Any], model: Model, triples: list[Triple], weights: Weights | None, close: float = 0.0
-) -> None:
-    """Hold what was made against one machine, to the last bit unless it says how close."""
-    expected = model.embed(sorted(set(triples)), weights=weights)
-    assert {label for label, (vector, _) in made.items() if vector is None} == set(expected.without_vector)
-    assert set(made) == {*expected.entities, *expected.without_vector}
-    assert [made[label][1] for label in expected.entities] == expected.neighbors.tolist()
-    vectors = np.array([made[label][0] for label in expected.entities], dtype=np.float32)
-    if close:
-        np.testing.assert_allclose(vectors, expected.vectors.numpy(), rtol=close, atol=close / 10)
-    else:
-        assert (vectors == expected.vectors.numpy()).all()
 
 
 @pytest.mark.parametrize("weights", [None, Uniform(), Degree(smoothing=0.5)])
@@ -125,11 +98,6 @@ def test_a_hub_whose_weights_add_up_to_nothing_has_equal_ones(tmp_path: Path, mo
     triples = [("hub", "r1", f"e{number}") for number in range(90, 100)]
     weights = Degree(smoothing=0.0)
     compare(embedded(triples, tmp_path / "model", weights), model, triples, weights, 1e-6)
-
-
-QUESTIONS: list[tuple[str | None, str, str | None]] = [
-    ("c0", "r0", None), (None, "r1", "n1"), ("n5", "r9", None), ("n5", "r2", None), ("n3", "r3", None),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("known", ["drop", "mark"])

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ookg.extension.questions import AnswerOptions
+from ookg.model.model import Model
 from ookg.newcomers.reducer import Weights
 from ookg.spark.frames import place_of
 from ookg.spark.links import COLUMNS
@@ -27,6 +28,16 @@ from ookg.spark.ties import Tied
 Triple = tuple[str, str, str]
 Task = Callable[[Iterable[Any]], Iterator[Any]]
 PARTITIONS, BATCH = 3, 5
+TIED: list[Triple] = [
+    ("n1", "r0", "n2"), ("n2", "r1", "n3"),  # a chain of newcomers
+    ("n5", "r9", "e3"), ("n6", "r9", "e4"), ("e1", "r9", "e2"),  # a new relation
+    ("n7", "r0", "n7"),  # a loop
+    ("lost", "r0", "gone"),  # nothing ties these to the known graph
+    ("e0", "r8", "e1"),  # a new relation between known entities
+]  # fmt: skip
+QUESTIONS: list[tuple[str | None, str, str | None]] = [
+    ("c0", "r0", None), (None, "r1", "n1"), ("n5", "r9", None), ("n5", "r2", None), ("n3", "r3", None),
+]  # fmt: skip
 
 
 def table_of(triples: Iterable[tuple[str | None, ...]]) -> pa.Table:
@@ -105,3 +116,34 @@ def answered(
     parts = shuffled(both, "piece", ["piece", "is_question", *COLUMNS])
     made = mapped(AnswerQuestions(place, AnswerOptions(combine=False, new_answers=False, **options)), parts)
     return [row for part in made for batch in part for row in batch.to_pylist()]
+
+
+def given(seed: int, newcomers: int = 12, size: int = 90) -> list[Triple]:
+    """Links of newcomers to known entities, in any order, some of them twice, and triples of known ones alone."""
+    rng = np.random.default_rng(seed)
+    rows: list[Triple] = []
+    for newcomer, relation, known, is_head in zip(
+        rng.integers(0, newcomers, size), rng.integers(0, 4, size), rng.integers(0, 20, size), rng.random(size) < 0.5,
+        strict=True,
+    ):  # fmt: skip
+        # Labels before and after those of the known entities, which begin with e.
+        ends = (f"{'cn'[newcomer % 2]}{newcomer}", f"e{known}")
+        head, tail = ends if is_head else ends[::-1]
+        rows.append((head, f"r{relation}", tail))
+    rows += [*rows[: size // 4], ("e0", "r0", "e1")]
+    return [rows[place] for place in rng.permutation(len(rows))]
+
+
+def compare(
+    made: dict[str, Any], model: Model, triples: list[Triple], weights: Weights | None, close: float = 0.0
+) -> None:
+    """Hold what was made against one machine, to the last bit unless it says how close."""
+    expected = model.embed(sorted(set(triples)), weights=weights)
+    assert {label for label, (vector, _) in made.items() if vector is None} == set(expected.without_vector)
+    assert set(made) == {*expected.entities, *expected.without_vector}
+    assert [made[label][1] for label in expected.entities] == expected.neighbors.tolist()
+    vectors = np.array([made[label][0] for label in expected.entities], dtype=np.float32)
+    if close:
+        np.testing.assert_allclose(vectors, expected.vectors.numpy(), rtol=close, atol=close / 10)
+    else:
+        assert (vectors == expected.vectors.numpy()).all()
