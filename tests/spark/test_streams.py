@@ -85,7 +85,7 @@ def test_tables_hold_whole_groups(size: int, rows: int) -> None:
 
 
 def test_a_group_that_is_too_large_is_refused() -> None:
-    with pytest.raises(InputError, match=r"more than 20 triples .* in one piece; leave out"):
+    with pytest.raises(InputError, match=r"more than 20 triples belong together, .*; leave some out"):
         list(whole_groups(batches(4), "newcomer", 2, 20))
     assert list(whole_groups(batches(4), "newcomer", 2, 30))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import ookg
@@ -159,6 +160,14 @@ def test_a_triple_that_is_none_is_refused(stored: Path, triple: Any, problem: st
 def test_a_tie_that_was_said_not_to_be_is_refused(stored: Path, triple: Triple) -> None:
     with pytest.raises(InputError, match=f"triple '{' '.join(triple)}' is between newcomers or over a new relation"):
         mapped(tasks.MakeLinks(place_of(stored, None), None), partitions(table_of([*given(9), triple])))
+
+
+def test_nothing_comes_of_nothing(stored: Path) -> None:
+    assert embedded([], stored) == {}
+    assert embedded([("e0", "r0", "e1")], stored) == {}
+    place, empty = place_of(stored, None), pa.RecordBatch.from_pylist([], table_of([]).schema)
+    for task in (tasks.FindTies(place), tasks.MakeLinks(place, NOTHING_TIED), tasks.GroupQuestions(NOTHING_TIED)):
+        assert sum(made.num_rows for made in task([empty])) == 0
 
 
 def test_weights_that_need_all_triples_are_refused(stored: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ookg.errors import OokgError, one_line
 from ookg.newcomers.reducer import Degree, Precision, Uniform
@@ -30,22 +30,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     builder = SparkSession.builder.appName(f"ookg {arguments.command}")
     if arguments.master:
         builder = builder.master(arguments.master)
-    spark = builder.getOrCreate()
     try:
-        _run(spark, arguments)
+        with builder.getOrCreate() as spark:
+            _run(spark, arguments)
     except OokgError as error:
         tell(f"ookg: {error}")
         return 2
     except PySparkException as error:
         tell(f"ookg: {_in_one_line(error)}")
         return 2
-    finally:
-        spark.stop()
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Reports wrong use in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line, exit code 2."""
+        self.exit(2, one_line(f"ookg: {message}; see `{self.prog} --help`") + "\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ookg.spark", description=__doc__)
+    parser = _Parser(prog="python -m ookg.spark", description=__doc__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     embed = commands.add_parser("embed", help="vectors for new entities: entity, vector, triples")
     predict = commands.add_parser("predict", help="answers to questions about new entities")

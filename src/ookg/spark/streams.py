@@ -58,10 +58,8 @@ def whole_groups(batches: Iterable[Any], key: str, rows: int, most: int | None =
         held = table.slice(cut).to_batches()
         rest = table.num_rows - cut
         if most is not None and rest > most:
-            raise InputError(
-                f"more than {most:,} triples tie newcomers or new relations to each other in one piece; "
-                "leave out the triples between newcomers or over new relations that join them"
-            )
+            problem = f"more than {most:,} triples belong together, as those of one newcomer or of a piece of tied ones"
+            raise InputError(f"{problem}; leave some out, first those between newcomers or over new relations")
         enough = max(rows, 2 * rest)  # a large group is not copied again with every batch
     if held:
         table = pa.Table.from_batches(held).combine_chunks()
