@@ -31,6 +31,7 @@ def running_cluster(folder: Path) -> Iterator[Any]:
     modules = os.pathsep.join(path for path in sys.path if path)
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(folder),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
