@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 TOOLS ?= .venv-tools
 BROWSER ?= .venv-browser
+SPARK ?= .venv-spark
 DOCS ?= .venv-docs
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -14,7 +15,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs roundtrip browser fuzz fuzz-service postgres matrix pins clean
+.PHONY: help demo test lint format bench docs roundtrip browser fuzz fuzz-service postgres spark matrix pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
@@ -25,6 +26,7 @@ help:
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
 	@echo "make browser  set up Playwright and Chromium and use the page as people do (Debian; root where Chromium is missing)"
 	@echo "make postgres  set up, install PostgreSQL where it is missing (apt-get), and run the tests that need a server"
+	@echo "make spark  set up PySpark, install a Java runtime where it is missing (apt-get), and run the tests on a cluster"
 	@echo "make fuzz    set up and give the command line 20,000 damaged inputs (a quarter of an hour)"
 	@echo "make fuzz-service  set up and give the server 10,000 malformed requests (some minutes)"
 	@echo "make matrix  run the tests on each Python of MATRIX that is here, and say which are missing"
@@ -103,6 +105,20 @@ matrix:
 	echo "passed:$${passed:- none}; failed:$${failed:- none}; not installed here:$${missing:- none}"; \
 	[ -z "$$failed" ] && [ -n "$$passed" ]
 
+# The tests start a cluster of their own, two worker processes on this machine; unless it is required, they are skipped
+# where PySpark or a Java runtime is not installed.
+$(SPARK)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python $(INSTALL) -e '.[spark]' pytest
+	@touch $@
+
+spark: $(SPARK)/.installed
+	@[ -n "$$JAVA_HOME" ] || command -v java >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo=sudo; fi; \
+	  $$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends default-jre-headless; \
+	}
+	OOKG_SPARK=required $(SPARK)/bin/python -m pytest -m spark tests/spark
+
 pins:
 	@for python in $(PYTHONS); do \
 	  $$python -m venv --clear $(VENV)-pins || exit; \
@@ -123,4 +139,5 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-pins $(VENV)-python* $(TOOLS) $(BROWSER) $(DOCS) site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-pins $(VENV)-python* $(TOOLS) $(BROWSER) $(SPARK) $(DOCS) site .pytest_cache .mypy_cache \
+	  .ruff_cache

@@ -69,6 +69,11 @@ def test_nothing_but_the_command_line_imports_the_service() -> None:
     assert {room for room, others in rooms().items() if "service" in others} == {"cli"}
 
 
+def test_nothing_but_the_command_line_imports_spark() -> None:
+    assert {room for room, others in rooms().items() if "spark" in others} <= {"cli"}
+    assert "model" in rooms()["spark"]
+
+
 def test_storage_knows_files_and_tables_alone() -> None:
     assert rooms()["storage"] <= {"errors", "types", "system", "graph", "models", "version"}
 

@@ -177,7 +177,7 @@ def test_newcomers_without_peers_keep_their_bits(
     geometry: Geometry, weights: Weights, kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not kernel:
-        monkeypatch.setattr(embedder, "_fastest_reduction", lambda _: embedder.reference_sums)
+        monkeypatch.setattr(embedder, "fastest_reduction", lambda _: embedder.reference_sums)
     world = World(geometry, torch.float32)
     plain = [[0, 0, n(0)], [n(0), 1, 3], [2, 2, n(1)], [n(1), 0, 5], [4, 1, n(1)]]
     added = [[1, 0, n(2)], [n(2), 1, n(3)], [n(3), TRAINED, n(2)], [0, TRAINED + 1, 1]]

@@ -156,7 +156,7 @@ class Newcomers:
         if isinstance(weights, Precision) and not isinstance(self.embedding.geometry, Projected):
             links = self.embedding, self.support, rows, place, len(newcomers)
             return weights.of_model.estimates(*links, weights.prior).vectors
-        reduce = _fastest_reduction(self.embedding)
+        reduce = fastest_reduction(self.embedding)
         shares = self.row_weights(newcomers, queries)
         return reduce(self.embedding, self.support, rows, place, shares, len(newcomers))
 
@@ -177,7 +177,7 @@ class Newcomers:
         rows, group = together.peers.rows_of(newcomers[tied])
         weights = self.peer_weights(newcomers[tied], None if queries is None else queries[tied])
         table = together.peer_embedding
-        sums[place] += _fastest_reduction(table)(table, together.peers, rows, group, weights, len(tied))
+        sums[place] += fastest_reduction(table)(table, together.peers, rows, group, weights, len(tied))
 
     def entity_vectors(self, entities: IntArray, relations: IntArray) -> Tensor:
         """The vectors of known and new entities as they are seen by queries over `relations`, (entities, entity_width).
@@ -254,7 +254,7 @@ class Newcomers:
 Reduction = Callable[[Embedding, Support, IntArray, IntArray, FloatArray, int], Tensor]
 
 
-def _fastest_reduction(embedding: Embedding) -> Reduction:
+def fastest_reduction(embedding: Embedding) -> Reduction:
     """How weighted rows become vectors: least squares, or the fastest weighted sums that this machine has."""
     if isinstance(embedding.geometry, Projected):
         return least_squares

@@ -1,0 +1,107 @@
+"""Finding labels by the million: one table of hashes, made once on a machine and mapped by all who work there.
+
+A vocabulary finds labels by bisection, or by a hash table that each call makes anew. Here batch after batch is looked
+up, each small beside the vocabulary, so the table is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+
+from ookg.graph.vocabulary import Texts, Vocabulary
+from ookg.kernels.cpu_compile import compiled
+from ookg.system.files import atomic_write
+from ookg.types import Array, IntArray, Numbers
+
+LEAST_ROOM = 1.5  # slots per label; their number is a power of two
+
+
+class LabelIndex:
+    """The place of each label among all of them in the order of their bytes.
+
+    texts: the labels' bytes by id; order: (labels,) the ids in the order of these
+    slots: the table of hashes: 32 bits of the hash, then the place counted from 1; 0 where it is empty
+    """
+
+    def __init__(self, texts: Texts, order: Numbers, slots: Array) -> None:
+        self.texts, self.order, self.slots = texts, order, slots
+
+    @classmethod
+    def of(cls, labels: Vocabulary, file: Path | None = None) -> LabelIndex:
+        """The index of a vocabulary. file: where the table lies, or is put for others to map"""
+        texts, order = labels.texts, labels.order
+        if file is None:
+            return cls(texts, order, _filled(texts, order))
+        with FileLock(f"{file}.lock"):
+            if not file.exists():
+                with atomic_write(file) as temporary, temporary.open("wb") as stream:
+                    np.save(stream, _filled(texts, order))
+        return cls(texts, order, np.load(file, mmap_mode="r"))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def places(self, labels: Any) -> IntArray:
+        """(labels,) the place of each label of an Arrow array without gaps; -1 where it is unknown."""
+        asked = Texts.of(labels)
+        places = np.empty(len(asked), dtype=np.int64)
+        _find(asked.data, asked.starts, self.texts.data, self.texts.starts, self.order, self.slots, places)
+        return places
+
+
+def _filled(texts: Texts, order: Numbers) -> Array:
+    size = 1 << max(4, int(np.ceil(np.log2(max(1, len(order)) * LEAST_ROOM))))
+    slots = np.zeros(size, dtype=np.uint64)
+    _fill(texts.data, texts.starts, order, slots)
+    return slots
+
+
+@compiled()
+def _hash(data: Array, first: int, last: int) -> Any:
+    """FNV-1a, with its bits mixed, as both its low and its high ones are used."""
+    value = np.uint64(0xCBF29CE484222325)
+    for k in range(first, last):
+        value = (value ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0x9E3779B97F4A7C15)
+    return value ^ (value >> np.uint64(29))
+
+
+@compiled()
+def _fill(data: Array, starts: Array, order: Array, slots: Array) -> None:
+    mask, high = np.uint64(len(slots) - 1), np.uint64(0xFFFFFFFF00000000)
+    for place in range(len(order)):
+        number = order[place]
+        value = _hash(data, starts[number], starts[number + 1])
+        slot = value & mask
+        while slots[slot] != np.uint64(0):
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = (value & high) | np.uint64(place + 1)
+
+
+@compiled()
+def _find(
+    asked: Array, asked_starts: Array, data: Array, starts: Array, order: Array, slots: Array, places: Array
+) -> None:
+    mask, high = np.uint64(len(slots) - 1), np.uint64(0xFFFFFFFF00000000)
+    for row in range(len(places)):
+        first, last = asked_starts[row], asked_starts[row + 1]
+        value = _hash(asked, first, last)
+        slot = value & mask
+        places[row] = -1
+        while slots[slot] != np.uint64(0) and places[row] < 0:
+            if (slots[slot] & high) == (value & high):
+                place = np.int64(slots[slot] & ~high) - 1
+                start = starts[order[place]]
+                is_same = starts[order[place] + 1] - start == last - first
+                for k in range(last - first):
+                    if not is_same:
+                        break
+                    is_same = data[start + k] == asked[first + k]
+                if is_same:
+                    places[row] = place
+            slot = (slot + np.uint64(1)) & mask
