@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import ookg
-from ookg.interchange.vectors import write_vectors
+from ookg.graph.vectors import write_vectors
 from opening import RELATIONS, write_model
 
 PART = 5_000_000  # triples in a file
