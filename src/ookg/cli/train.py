@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         if not path.exists() and not path.suffix and arguments.triples != STANDARD_INPUT:
             raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
-        triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+        triples = read_triples(arguments.triples, triple_format(arguments), labels="refused", progress=True)
         given_names = given_names or names_among(triples, arguments.triples, arguments.language.split(","))
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)

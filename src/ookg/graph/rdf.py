@@ -87,16 +87,8 @@ class RdfFile:
             raise missing(f"{path}: RDF", "pyoxigraph", "rdf") from None
         self.parser: Any = pyoxigraph
 
-    def read(self) -> list[Any]:
-        """Heads, relations and tails, each a chunked dictionary array."""
-        chunks: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
-        for labels in self.read_chunks():
-            for column, encoded in zip(chunks, labels, strict=True):
-                column.append(encoded)
-        return [pa.chunked_array(column, pa.dictionary(pa.int32(), pa.string())) for column in chunks]
-
-    def read_chunks(self) -> Iterator[list[Any]]:
-        """As `chunks`; what is wrong with the file is an error that names it."""
+    def batches(self) -> Iterator[list[Any]]:
+        """Heads, relations and tails of many triples at a time, each a dictionary array."""
         try:
             yield from self.chunks()
         except FileError:

@@ -31,7 +31,7 @@ def read_rdf_names(
     ranks: dict[str, tuple[int, int]] = {}
     names: dict[str, str] = {}
     wanted = [language.lower() for language in languages]
-    for chunk in file.read_chunks():
+    for chunk in file.batches():
         for label, predicate, text in zip(*(column.to_pylist() for column in chunk), strict=True):
             literal = _LITERAL.fullmatch(text)
             if literal is None or label.startswith(BLANK):  # the same blank node has another label when others are read
