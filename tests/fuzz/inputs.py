@@ -378,7 +378,8 @@ def _write_state(folder: Path, graph: Path) -> None:
     """The state of a run after two of its four steps."""
     triples = read_triples(graph)
     sizes = len(triples.entities), len(triples.relations)
-    fingerprint = SETTINGS.to_dict() | {"training triples": _digest(triples)}
+    settings = SETTINGS.resolved(len(triples.entities))  # as a command stores it
+    fingerprint = settings.to_dict() | {"training triples": _digest(triples)}
     run = TrainingRun(Trainer(torch.from_numpy(triples.ids), *sizes, SETTINGS), folder / STATE_FILE, None, fingerprint)
     run.trainer.step()
     run.trainer.step()

@@ -43,7 +43,7 @@ def forgotten() -> None:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_triples("films.tsv", film_graph())
-    assert main(["datasets", "split", "films.tsv", "--out", "mine"]) == 0
+    assert main(["datasets", "split", "films.tsv", "--out", "mine", "--share", "0.1"]) == 0
     Path("median.py").write_text(documented(), encoding="utf-8")
     Path("settings.toml").write_text(SETTINGS, encoding="utf-8")
     return tmp_path

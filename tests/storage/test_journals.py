@@ -29,7 +29,9 @@ def test_by_default_it_is_a_file_in_the_directory(tmp_path: Path, monkeypatch: p
 
 def test_without_psycopg_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(InputError, match=r"needs psycopg; install it with `pip install 'ookg\[postgres\]'`") as refusal:
+    with pytest.raises(
+        InputError, match=r"needs psycopg; install it with `pip install 'psycopg\[binary\]'`"
+    ) as refusal:
         open_journal(tmp_path, URL)
     assert "hush" not in str(refusal.value)
 

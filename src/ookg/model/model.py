@@ -508,7 +508,7 @@ class Model:
         if combine is not None and refine is None:
             refine = False
         question = Question(relation, head, tail)
-        options = AnswerOptions(combine, top, known_answers == "drop", new_answers, blank_nodes)
+        options = AnswerOptions(combine, top, known_answers == "drop", new_answers, blank_nodes=blank_nodes)
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)
         found = extended.predict_all([question], options)[0]
         return replace(found, notes=extended.notes)

@@ -129,7 +129,7 @@ def _own_set(folder: Path, settings: TrainingSettings) -> str:
     dataset = load_dataset(folder)
     if dataset.name.lower() in {name.lower() for name in OUR_SETS}:
         raise InputError(f"{folder}: a data set named {dataset.name}, as one of the tables is; rename the folder")
-    OWN_SETS[dataset.name] = OwnSet(folder.resolve(), dataset.task, settings)
+    OWN_SETS[dataset.name] = OwnSet(folder.resolve(), dataset.task, settings.with_steps(len(dataset.train)))
     return dataset.name
 
 
