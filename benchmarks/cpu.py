@@ -166,7 +166,7 @@ def reference_seconds(settings: TrainingSettings, sampler: Sampler, tables: Tabl
     )
     gradient = torch.rand_like(tables.entities)
     update = best(
-        lambda: adam_update(tables.entities, gradient, tables.entities_mean, tables.entities_square, 0.0, 1), 2
+        lambda: adam_update(tables.entities, gradient, tables.entity_state[0], tables.entity_state[1], 0.0, 1), 2
     )
     found = best(lambda: loss_and_gradients(tables.entities, tables.relations, batch, settings), 2)
     return found * REFERENCE_SHARE + update, f"reference timed on 1/{REFERENCE_SHARE} of the batch"

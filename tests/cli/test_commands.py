@@ -353,7 +353,7 @@ def test_an_unfinished_run_survives_a_failed_overwrite_and_resumes(run: Run, fol
     for _ in range(25):
         trainer.step()
     state = folder / "unfinished" / STATE_FILE
-    fingerprint = settings.to_dict() | {"training triples": _digest(triples)}
+    fingerprint = settings.resolved(len(triples.entities)).to_dict() | {"training triples": _digest(triples)}
     TrainingRun(trainer, state, fingerprint=fingerprint).save()
     if not torch.cuda.is_available():
         run("train", "graph.tsv", "--out", "unfinished", "--device", "cuda", "--overwrite", *TRAINING, code=2)

@@ -56,12 +56,7 @@ def check_step(step: NumbaStep, number: int) -> None:
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss.double(), expected_loss, rtol=2e-5, atol=1e-6)
     # Adam's first mean is (1 - β₁) times the gradient, its first square (1 - β₂) times the gradient's.
-    for mean, square, gradient in zip(
-        (tables.entities_mean, tables.relations_mean),
-        (tables.entities_square, tables.relations_square),
-        expected,
-        strict=True,
-    ):
+    for (mean, square), gradient in zip((tables.entity_state, tables.relation_state), expected, strict=True):
         scale = float(gradient.abs().max())
         torch.testing.assert_close(mean.double() / 0.1, gradient, rtol=1e-3, atol=1e-5 * scale)
         torch.testing.assert_close(square.double() / 0.001, gradient**2, rtol=1e-3, atol=1e-5 * scale**2)

@@ -31,10 +31,11 @@ NUMBERS: dict[str, tuple[type, str]] = {
     "steps": (int, "training steps"),
     "batch": (int, "true triples per step"),
     "negatives": (int, "false triples per true one"),
+    "negatives_shared": (int, "so many triples share one set of negatives, 0: each has its own"),
     "margin": (float, "margin γ of the loss"),
     "temperature": (float, "temperature α of the self-adversarial weights"),
-    "lr": (float, "learning rate of Adam"),
-    "l2": (float, "L2 regularisation of both tables"),
+    "lr": (float, "learning rate of Adam; Adagrad takes a multiple of it"),
+    "l2": (float, "L2 regularisation of both tables, or of the rows that a step touches"),
     "norm": (int, "norm of the distance, 1 or 2"),
     "seed": (int, "seed of every random draw"),
     "validate_every": (int, "steps between validations (needs --valid, or a data set)"),
@@ -45,7 +46,7 @@ NUMBERS: dict[str, tuple[type, str]] = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     from ookg.models import GEOMETRIES
-    from ookg.training.settings import PRESETS, TrainingSettings
+    from ookg.training.settings import OPTIMIZERS, PRESETS, TrainingSettings
 
     defaults = TrainingSettings()
     parser.add_argument(
@@ -71,6 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[,NAME...]",
         help=f"{', '.join(GEOMETRIES)} (default: {defaults.model}); several, such as transe,rotate, are trained one "
         "after the other and answer together",
+    )
+    group.add_argument(
+        "--optimizer",
+        choices=OPTIMIZERS,
+        help="adam changes whole tables at each step; sparse-adam and adagrad only the rows that it touches; auto is "
+        f"adam, or sparse-adam for a large graph ({defaults.optimizer})",
     )
     for name, (kind, text) in NUMBERS.items():
         option = f"--{name.replace('_', '-')}"
@@ -180,7 +187,7 @@ def _settings(arguments: argparse.Namespace) -> list[TrainingSettings]:
 
     chosen = preset(arguments.preset) if arguments.preset else None
     settings = read_settings(arguments.config, chosen) if arguments.config else chosen or TrainingSettings()
-    names = ["subsampling", *NUMBERS]
+    names = ["subsampling", "optimizer", *NUMBERS]
     values = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.lr_drops is not None:
         try:

@@ -51,48 +51,64 @@ def _draw(start: Any, counter: Any) -> Any:
     return value ^ (value >> np.uint64(31))
 
 
-def draw_negatives(start: Any, queries: Array, keys: Array, num_entities: int, ids: Array) -> Array:
+def draw_negatives(
+    start: Any, known: Array, relations: Array, answers: tuple[Array, Array, int], shared: int, ids: Array
+) -> Array:
     """`Sampler.negatives`, written to ids (batch, negatives); returns (batch, negatives) whether each is usable.
 
-    queries: (batch,) a number for what of the triple is kept; keys: sorted, query · num_entities + answer of each true
-    triple
+    known, relations: (batch,) what of the triples is kept; answers: offsets and keys of `TrueAnswers`, and how many
+    entities there are; shared: how many rows share a set, or 0
     """
     usable = np.empty(ids.shape, dtype=np.bool_)
-    _draw_all(start, queries, keys, num_entities, ids, usable)
+    _draw_rows(0, len(ids), start, known, relations, answers, shared, ids, usable)
     return usable
 
 
-@compiled()
-def _draw_all(start: Any, queries: Array, keys: Array, num_entities: int, ids: Array, usable: Array) -> None:
-    is_true = np.zeros(num_entities, dtype=np.bool_)
-    _draw_rows(0, len(ids), start, queries, keys, ids, usable, is_true)
+@compiled(leaf=True)
+def _first_from(keys: Array, low: int, high: int, key: int) -> int:
+    """The first place from low to high whose key is not below this one; high if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled()
 def _draw_rows(
-    first: int, last: int, start: Any, queries: Array, keys: Array, ids: Array, usable: Array, is_true: Array
+    first: int,
+    last: int,
+    start: Any,
+    known: Array,
+    relations: Array,
+    answers: tuple[Array, Array, int],
+    shared: int,
+    ids: Array,
+    usable: Array,
 ) -> None:
-    """`draw_negatives` of some rows; is_true: (entities,) all False, before and after"""
-    num_entities, negatives = len(is_true), ids.shape[1]
+    """`draw_negatives` of some rows."""
+    offsets, keys, num_entities = answers
+    negatives, attempts = ids.shape[1], 1 if shared else ATTEMPTS
     for row in range(first, last):
-        base = queries[row] * num_entities
-        begin = np.searchsorted(keys, base)
-        end = begin
-        while end < len(keys) and keys[end] < base + num_entities:
-            is_true[keys[end] - base] = True
-            end += 1
+        base = relations[row] * num_entities
+        end = offsets[known[row] + 1]
+        begin = _first_from(keys, offsets[known[row]], end, base)
+        end = _first_from(keys, begin, end, base + num_entities)
+        drawn_as = row // shared if shared else row
         for number in range(negatives):
-            counter = np.uint64((row * negatives + number) * ATTEMPTS)
-            entity = np.int64(0)
-            for attempt in range(ATTEMPTS):
+            counter = np.uint64((drawn_as * negatives + number) * ATTEMPTS)
+            entity, is_true = np.int64(0), False
+            for attempt in range(attempts):
                 drawn = _draw(start, counter + np.uint64(attempt)) >> np.uint64(32)
                 entity = np.int64((drawn * np.uint64(num_entities)) >> np.uint64(32))
-                if not is_true[entity]:
+                place = _first_from(keys, begin, end, base + entity)
+                is_true = place < end and keys[place] == base + entity
+                if not is_true:
                     break
             ids[row, number] = entity
-            usable[row, number] = not is_true[entity]
-        for place in range(begin, end):
-            is_true[keys[place] - base] = False
+            usable[row, number] = not is_true
 
 
 # Order: pairs by entity, rows by entity and relation.
@@ -560,7 +576,7 @@ PHASES = (TASKS, 2, TASKS, TASKS, PARTS, TASKS, 2 * TASKS)
 def take_step(  # noqa: PLR0915 (phase after phase)
     board: Array,
     batch: tuple[Array, Array, Array, Array, Array],
-    draws: tuple[Any, Array, Array, Array, Array],
+    draws: tuple[Any, tuple[Array, Array, int], int, Array, Array],
     order: tuple[Array, Array, Array, Array, Array, Array],
     forward: tuple[Array, Array, Array, Array, Array],
     settings: tuple[float, float, int, float, float],
@@ -571,7 +587,7 @@ def take_step(  # noqa: PLR0915 (phase after phase)
     """A training step, by all threads that call it with one board.
 
     batch: (batch,) each: the known ends, the answers, the relations, the shares w / Σw / 2, and the losses, out
-    draws: start of the random stream, queries, keys, and out ids and usable, all as for `draw_negatives`
+    draws: start of the random stream, answers, shared, and out ids and usable, all as for `draw_negatives`
     order: out offsets, pairs, rank as for `sort_pairs`, then room for the cuts of gaps and of parts, and ranks of parts
     forward: turns, and out points, gaps, slopes; the last is the table of no ranks of the relations
     settings: γ, α, the kind of gap, the sign of `_solve_rows`, the derivative of a translation or phase by parameter
@@ -580,19 +596,18 @@ def take_step(  # noqa: PLR0915 (phase after phase)
     update: out rows grouped by entity and by relation, zeros as wide as a row, Adam's factors
     """
     source, answer, relation, share, losses = batch
-    start, queries, keys, ids, usable = draws
+    start, answers, shared, ids, usable = draws
     offsets, pairs, rank, gap_cuts, part_cuts, part_ranks = order
     turns, points, gaps, slopes, no_rank = forward
     margin, temperature, kind, sign, slope = settings
     own, rest, source_gradient, relation_gradient = gradients
     entities = tables[0][0]
     size = len(source)
-    is_true = np.zeros(len(rank), dtype=np.bool_)
     scratch = (update[2], np.empty_like(update[2]))
     task = next_task(board, 0)
     while task >= 0:
         first, last = size * task // TASKS, size * (task + 1) // TASKS
-        _draw_rows(first, last, start, queries, keys, ids, usable, is_true)
+        _draw_rows(first, last, start, source, relation, answers, shared, ids, usable)
         _solve_rows(first, last, entities, source, relation, turns, sign, points)
         task_done(board, 0)
         task = next_task(board, 0)

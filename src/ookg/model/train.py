@@ -108,6 +108,7 @@ def train(
         triples = triples.select(triples.truth)
     if not len(triples):
         raise InputError(f"{triples.source}: no triples to train on")
+    settings = settings.resolved(len(triples.entities))  # what is stored says by which optimiser
     target, digest = choose_device(device), _digest(triples)
     fingerprint = settings.to_dict() | {"training triples": digest}
     validate = None

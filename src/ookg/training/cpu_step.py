@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -80,7 +79,7 @@ class NumbaStep:
             compute.PHASES,
             self._ids.size * tables.entities.shape[1] + tables.entities.numel(),
             (source, answer, relation, share, self._losses),
-            (*self._draws(number, triples), self._ids, self._usable),
+            (*self._draws(number), self._ids, self._usable),
             (self._offsets, self._pairs, self._rank, *self._cuts),
             (turns, self._points, self._gaps, self._slopes, self._no_rank),
             (settings.margin, settings.temperature, self.kind, sign, slope),
@@ -95,8 +94,8 @@ class NumbaStep:
         """The tables of entities and of relations, each with Adam's mean and square."""
         tables = self.tables
         return (
-            (tables.entities.numpy(), tables.entities_mean.numpy(), tables.entities_square.numpy()),
-            (tables.relations.numpy(), tables.relations_mean.numpy(), tables.relations_square.numpy()),
+            (tables.entities.numpy(), tables.entity_state[0].numpy(), tables.entity_state[1].numpy()),
+            (tables.relations.numpy(), tables.relation_state[0].numpy(), tables.relation_state[1].numpy()),
         )
 
     def prepare(self) -> float:
@@ -114,26 +113,16 @@ class NumbaStep:
 
     def negatives(self, number: int, triples: Tensor) -> tuple[Array, Array]:
         """`Sampler.negatives` of a step: entity ids, in memory that the next step uses again, and whether usable."""
-        usable = compute.draw_negatives(*self._draws(number, triples), self.sampler.num_entities, self._ids)
-        return self._ids, usable
+        head, relation, tail = (column.contiguous().numpy() for column in triples.unbind(dim=1))
+        start, answers, shared = self._draws(number)
+        known = tail if number % 2 == 1 else head
+        return self._ids, compute.draw_negatives(start, known, relation, answers, shared, self._ids)
 
-    def _draws(self, number: int, triples: Tensor) -> tuple[Any, Array, Array]:
-        """The start of a step's random stream, and the queries and keys of `draw_negatives`."""
-        sampler = self.sampler
+    def _draws(self, number: int) -> tuple[Any, tuple[Array, Array, int], int]:
+        """The start of a step's random stream, the true answers, and how many triples share negatives."""
         start = np.uint64(randomness.stream(self.settings.seed, NEGATIVES, number))
-        head, relation, tail = triples.unbind(dim=1)
-        if number % 2 == 1:
-            keys, queries = self._head_keys, relation * sampler.num_entities + tail
-        else:
-            keys, queries = sampler.true_keys, head * sampler.num_relations + relation
-        return start, queries.numpy(), keys.numpy()
-
-    @cached_property
-    def _head_keys(self) -> Tensor:
-        """The training triples' keys with the head last, sorted."""
-        head, relation, tail = self.sampler.triples.unbind(dim=1)
-        size = self.sampler.num_entities
-        return ((relation * size + tail) * size + head).sort().values
+        true = self.sampler.heads if number % 2 == 1 else self.sampler.tails
+        return start, (true.offsets.numpy(), true.keys.numpy(), true.num_entities), self.settings.negatives_shared
 
     def _turns(self, relation: Array, sign: float) -> tuple[Array, float]:
         """What leads from the known end to the other, and the derivative of a translation or phase by its parameter."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
 from ookg.system.files import atomic_write, save_tensors
 from ookg.system.progress import Reporter, tell
+from ookg.training.settings import UNSTATED
 from ookg.training.trainer import Trainer
 
 SAVE_SECONDS = 60.0
@@ -197,7 +198,8 @@ class TrainingRun:
             raise OokgError(f"{path}: cannot be read ({error}); check its permissions") from error
         except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ModelFileError(f"{path}: damaged training state ({error}); {remedy}") from error
-        for name, value in self.fingerprint.items():
+        fingerprint = UNSTATED | fingerprint
+        for name, value in (UNSTATED | self.fingerprint).items():
             if fingerprint.get(name) != value:
                 started = f"was started with {name} {fingerprint.get(name)!r}, not {value!r}"
                 raise InputError(f"{path}: this run {started}; resume it as it was started, or --overwrite")

@@ -30,6 +30,9 @@ def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -
         note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
         return ReferenceStep(tables, sampler, settings), note
     on_gpu = tables.entities.is_cuda
+    if tables.optimizer.is_sparse or (on_gpu and settings.negatives_shared):
+        note = f"{tables.optimizer.name} has no fast kernel yet: training with plain PyTorch, which is slower"
+        return ReferenceStep(tables, sampler, settings), note
     try:
         if on_gpu:
             from ookg.training.gpu_step import TritonStep

@@ -31,9 +31,10 @@ class Trainer:
         *,
         untrained_rows: int = 0,
     ) -> None:
+        rows = num_entities + untrained_rows
+        settings = settings.resolved(rows)
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
-        rows = num_entities + untrained_rows
         self.sampler = Sampler(triples, rows, num_relations, settings)
         self.tables = Tables.initial(rows, num_relations, settings, triples.device)
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
