@@ -29,11 +29,15 @@ def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -
     if kernel is None or kernel.squared:  # the kernels of training know no squares
         note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
         return ReferenceStep(tables, sampler, settings), note
-    on_gpu = tables.entities.is_cuda
-    if tables.optimizer.is_sparse or (on_gpu and settings.negatives_shared):
+    on_gpu = sampler.triples.is_cuda  # where the tables lie is another matter
+    if tables.optimizer.is_sparse and not on_gpu:
         note = f"{tables.optimizer.name} has no fast kernel yet: training with plain PyTorch, which is slower"
         return ReferenceStep(tables, sampler, settings), note
     try:
+        if on_gpu and settings.negatives_shared:
+            from ookg.training.gpu_shared_step import SharedTritonStep
+
+            return SharedTritonStep(tables, sampler, settings), None
         if on_gpu:
             from ookg.training.gpu_step import TritonStep
 
