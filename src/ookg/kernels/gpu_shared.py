@@ -136,6 +136,7 @@ def points(
 def distances(
     points_ptr, negatives_ptr, distances_ptr, shared,
     DIM: tl.constexpr, COUNT: tl.constexpr, POINTS: tl.constexpr, NEGATIVES: tl.constexpr, GAP: tl.constexpr,
+    UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Some points of a set against some of its negatives.
 
@@ -149,7 +150,7 @@ def distances(
     x_ptr = points_ptr + chunk * WIDTH * shared + point
     n_ptr = negatives_ptr + chunk * WIDTH * COUNT + negative
     total = tl.zeros([NEGATIVES, POINTS], tl.float32)
-    for k in range(DIM):
+    for k in tl.range(0, DIM, loop_unroll_factor=UNROLL):
         x = tl.load(x_ptr + k * shared, mask=has_point, other=0.0)
         n = tl.load(n_ptr + k * COUNT, mask=has_negative, other=0.0)
         dx = x[None, :] - n[:, None]
@@ -211,7 +212,7 @@ def weigh(
 @triton.jit
 def pulls(
     own_ptr, others_ptr, derivatives_ptr, gradients_ptr, own_count, others_count,
-    DIM: tl.constexpr, OWN: tl.constexpr, COLUMNS: tl.constexpr, GAP: tl.constexpr,
+    DIM: tl.constexpr, OWN: tl.constexpr, COLUMNS: tl.constexpr, GAP: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Some columns of some vectors of a set: the gradient of the loss there, from all vectors on the set's other side.
 
@@ -232,11 +233,11 @@ def pulls(
         gy = tl.zeros([OWN, COLUMNS], tl.float32)
     other_ptr = others_ptr + chunk * others_count * WIDTH + column
     derivative_ptr = derivatives_ptr + chunk * others_count * own_count + own
-    for j in range(others_count):
+    for j in tl.range(0, others_count, loop_unroll_factor=UNROLL):
         n = tl.load(other_ptr + j * WIDTH, mask=inside, other=0.0)[None, :]
         derivative = tl.load(derivative_ptr + j * own_count, mask=has_own, other=0.0)[:, None]
         if GAP == SUM_OF_SIZES:
-            gx += tl.where(x > n, derivative, 0.0) - tl.where(x < n, derivative, 0.0)
+            gx += tl.where(x > n, derivative, tl.where(x < n, -derivative, 0.0))
         else:
             m = tl.load(other_ptr + j * WIDTH + DIM, mask=inside, other=0.0)[None, :]
             dx, dy = x - n, y - m

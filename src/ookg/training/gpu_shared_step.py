@@ -21,7 +21,7 @@ from ookg.training.tables import Tables
 
 # How the kernels are cut: points and negatives that a program of `distances` holds; vectors and columns of `pulls`;
 # triples of `weigh`.
-POINTS, SET_NEGATIVES, OWN, COLUMNS, WEIGHED = 64, 64, 32, 128, 16
+POINTS, SET_NEGATIVES, OWN, COLUMNS, WEIGHED = 32, 128, 32, 32, 16
 
 
 class SharedDraw:
@@ -168,13 +168,13 @@ class SharedTritonStep(CapturedStep):
             grid = (self.sets, triton.cdiv(own.shape[1], OWN), triton.cdiv(self.settings.dim, COLUMNS))
             compute.pulls[grid](
                 own, others, derivatives, out, own.shape[1], others.shape[1],
-                OWN=OWN, COLUMNS=COLUMNS, num_warps=4, **self._coordinates,
+                OWN=OWN, COLUMNS=COLUMNS, num_warps=2, **self._coordinates,
             )  # fmt: skip
 
     @property
     def _coordinates(self) -> dict[str, Any]:
         """What the kernels go over: all numbers of a vector, or the pairs of which moduli are taken."""
-        return {"DIM": self.settings.dim, "GAP": self.gap}
+        return {"DIM": self.settings.dim, "GAP": self.gap, "UNROLL": 4}
 
     def pass_entities(self, side: int) -> None:
         """The update of entities."""

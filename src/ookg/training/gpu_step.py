@@ -16,7 +16,8 @@ from torch import Tensor
 from ookg.kernels import gpu_step as compute
 from ookg.kernels import gpu_touched as touched
 from ookg.kernels import randomness
-from ookg.training.gpu_places import HostRows, SortedPlaces
+from ookg.training.gpu_host import HostRows
+from ookg.training.gpu_places import SortedPlaces
 from ookg.training.sampling import NEGATIVES, ORDER, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables

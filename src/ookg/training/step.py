@@ -29,10 +29,7 @@ def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -
     if kernel is None or kernel.squared:  # the kernels of training know no squares
         note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
         return ReferenceStep(tables, sampler, settings), note
-    on_gpu = sampler.triples.is_cuda  # where the tables lie is another matter
-    if tables.optimizer.is_sparse and not on_gpu:
-        note = f"{tables.optimizer.name} has no fast kernel yet: training with plain PyTorch, which is slower"
-        return ReferenceStep(tables, sampler, settings), note
+    on_gpu = sampler.triples.is_cuda  # the tables may lie in the host's memory all the same
     try:
         if on_gpu and settings.negatives_shared:
             from ookg.training.gpu_shared_step import SharedTritonStep
