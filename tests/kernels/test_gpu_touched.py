@@ -1,4 +1,4 @@
-"""The GPU's steps that touch rows, share negatives or read the host's memory, by Triton's interpreter, against the reference."""
+"""The GPU's steps on touched rows, with shared negatives and with tables in the host's memory, by the interpreter."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def compare(values: dict[str, object], *, host: bool = False) -> None:
     from ookg.training.gpu_shared_step import SharedTritonStep
     from ookg.training.gpu_step import CapturedStep, TritonStep
 
-    shape = {"dim": 5, "batch": 6, "negatives": 3, "margin": 3.0, "lr": 0.02, "steps": 5, "lr_drops": (0.6,)}
+    shape = {"dim": 3, "batch": 6, "negatives": 3, "margin": 3.0, "lr": 0.02, "steps": 4, "lr_drops": (0.5,)}
     settings = TrainingSettings().changed(shape | values)
     tables = Tables.initial(ENTITIES, RELATIONS, settings, "cpu")
     other, sampler = copy.deepcopy(tables), Sampler(graph(), ENTITIES, RELATIONS, settings)
@@ -68,7 +68,7 @@ def compare(values: dict[str, object], *, host: bool = False) -> None:
         assert torch.equal(tables.entities[still], mine_before[still]), "a row moved that no place names"
         untouched += int(still.sum())
         for name, value in tables.tensors().items():
-            torch.testing.assert_close(value, other.tensors()[name], rtol=2e-3, atol=2e-4, msg=lambda m: f"{name}: {m}")
+            torch.testing.assert_close(value, other.tensors()[name], rtol=2e-3, atol=2e-4)
         if not host:  # from the same state, so that differences do not add up
             for name, value in tables.tensors().items():
                 value.copy_(other.tensors()[name])

@@ -2,8 +2,8 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 """Rows of a table in the host's memory, which the device reads and writes by itself: no word from the host is needed.
 
-As in `ookg.kernels.gpu_touched` each place has a program, and the first place of a row is at work. On the device the row
-lies at that place.
+As in `ookg.kernels.gpu_touched` each place has a program, and the first place of a row is at work. On the device the
+row lies at that place.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 """The Triton kernels of a training step on a GPU whose triples share negatives, a set for every so many triples.
 
-Each triple of a set is measured against each negative of the set, so what is read of a vector serves many distances: the
-work is arithmetic, not memory. Sums of sizes and of moduli go by tiles, with the running sums in registers:
+Each triple of a set is measured against each negative of the set, so what is read of a vector serves many distances:
+the work is arithmetic, not memory. Sums of sizes and of moduli go by tiles, with the running sums in registers:
 
 * `distances` goes over the coordinates, of vectors that are turned: a coordinate's values lie side by side.
 * `pulls` goes over one side of the set, with the other side's vectors in registers: first the gradients of the points,
@@ -173,7 +173,7 @@ def weigh(
 ):  # fmt: skip
     """Some triples of a set per program: the loss, and its derivative by each distance (divided by it if Euclidean).
 
-    distances: (sets, COUNT, shared), replaced by the derivatives; by_point: (sets, shared, COUNT) the derivatives again;
+    distances: (sets, COUNT, shared), replaced by the derivatives; by_point: (sets, shared, COUNT) the same again;
     pulled: (batch,) that of the true triple's distance
     """
     chunk = tl.program_id(0).to(tl.int64)

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from ookg.kernels import adagrad as plain_adagrad
-from ookg.kernels.gpu_step import EUCLIDEAN, LOG_BETA_1, LOG_BETA_2, SUM_OF_MODULI, SUM_OF_SIZES, adam, sign
+from ookg.kernels.gpu_step import LOG_BETA_1, LOG_BETA_2, SUM_OF_MODULI, SUM_OF_SIZES, adam, sign
 
 ADAGRAD_EPS = tl.constexpr(plain_adagrad.EPSILON)
 
@@ -62,10 +62,7 @@ def touched_entities(
     first = tl.program_id(0).to(tl.int64)
     key = tl.load(sorted_ptr + first)
     if is_first(sorted_ptr, first, key, last_key):
-        if LOCAL:
-            row = first
-        else:
-            row = key.to(tl.int64) + key_offset
+        row = first if LOCAL else key.to(tl.int64) + key_offset
         WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
         column = tl.arange(0, BLOCK)
         inside = column < DIM
@@ -139,10 +136,7 @@ def touched_rows(
     first = tl.program_id(0).to(tl.int64)
     key = tl.load(sorted_ptr + first)
     if is_first(sorted_ptr, first, key, last_key):
-        if LOCAL:
-            row = first
-        else:
-            row = key.to(tl.int64) + key_offset
+        row = first if LOCAL else key.to(tl.int64) + key_offset
         column = tl.arange(0, BLOCK)
         inside = column < WIDTH
         x = tl.load(table_ptr + row * WIDTH + column, mask=inside, other=0.0)

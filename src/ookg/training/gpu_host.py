@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls
 """Tables in the host's memory for a training step on a GPU: the rows that it touches are brought to the device.
 
-They are read ahead while the step before computes, and written back when they have moved. What both steps touch is handed
-over on the device, so the numbers are those of a table on the device.
+They are read ahead while the step before computes, and written back when they have moved. What both steps touch is
+handed over on the device, so the numbers are those of a table on the device.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from torch import Tensor
 from ookg.errors import InputError
 from ookg.kernels import gpu_host as compute
 from ookg.training.gpu_places import SortedPlaces
-
-DRAWN_AT_ONCE = 1 << 26  # numbers
 
 
 class HostRows:
@@ -71,30 +69,26 @@ def _cut(table: Tensor) -> dict[str, int]:
 
 def host_zeros(*shape: int) -> Tensor:
     """Zeros in the host's memory, which a GPU reads and writes by itself as long as this tensor is there."""
-    # Not by `pin_memory`: that takes a power of two of bytes, and makes a copy. These are pages of their own, which need
-    # not be written to be zero.
+    # Not by `pin_memory`: that takes a power of two of bytes, and makes a copy. These are pages of their own, which
+    # need not be written to be zero.
     size = 4 * math.prod(shape)
     try:
-        table = torch.frombuffer(mmap.mmap(-1, max(1, size)), dtype=torch.float32, count=size // 4).view(shape)
-        if torch.cuda.is_available() and size:
-            runtime, address = torch.cuda.cudart(), table.data_ptr()
-            torch.cuda.check_error(int(runtime.cudaHostRegister(address, size, 0)))
-            weakref.finalize(table, _unregister, address)
-    except (OSError, RuntimeError) as error:
-        problem = f"no room for {size / 1e9:.1f} GB in the machine's memory where the GPU reaches it ({error})"
-        raise InputError(f"{problem}; lower --dim") from error
+        table = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.float32).view(shape)
+    except OSError as error:
+        raise _no_room(size, str(error.strerror)) from error
+    if torch.cuda.is_available():
+        address = table.data_ptr()
+        if code := int(torch.cuda.cudart().cudaHostRegister(address, size, 0)):
+            raise _no_room(size, f"CUDA's error {code}")
+        weakref.finalize(table, _unregister, address).atexit = False
     return table
+
+
+def _no_room(size: int, why: str) -> InputError:
+    problem = f"no {size / 1e9:,.1f} GB of the machine's memory for tables that a GPU reaches ({why})"
+    return InputError(f"{problem}; lower --dim, or train by --device cpu")
 
 
 def _unregister(address: int) -> None:
     torch.cuda.synchronize()  # nothing may still be on its way there
     torch.cuda.cudart().cudaHostUnregister(address)
-
-
-def host_uniform(rows: int, width: int, bound: float, device: torch.device, seed: int) -> Tensor:
-    """(rows, width) numbers uniform in ±bound in the host's memory, drawn by the device, which is faster at it."""
-    table = host_zeros(rows, width)
-    generator = torch.Generator(device).manual_seed(seed)
-    for part in table.split(max(1, DRAWN_AT_ONCE // width)):
-        part.copy_(torch.empty(part.shape, device=device).uniform_(-bound, bound, generator=generator))
-    return table

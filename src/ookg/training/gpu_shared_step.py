@@ -12,16 +12,16 @@ from torch import Tensor
 
 from ookg.kernels import gpu_shared as compute
 from ookg.kernels import randomness
-from ookg.kernels.gpu_step import EUCLIDEAN, SUM_OF_MODULI, gap_kind, total_weight
+from ookg.kernels.gpu_step import EUCLIDEAN, gap_kind, total_weight
 from ookg.training.gpu_places import SortedPlaces
 from ookg.training.gpu_step import CapturedStep
 from ookg.training.sampling import NEGATIVES, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 
-# How the kernels are cut: points and negatives that a program of `distances` holds; vectors and columns of `pulls`;
-# triples of `weigh`.
-POINTS, SET_NEGATIVES, OWN, COLUMNS, WEIGHED = 32, 128, 32, 32, 16
+# How the kernels are cut, as it was fastest on an H200: points and negatives that a program of `distances` holds;
+# vectors and columns of `pulls`; distances of `weigh`.
+POINTS, SET_NEGATIVES, OWN, COLUMNS, WEIGHED = 32, 64, 32, 32, 4096
 
 
 class SharedDraw:
@@ -61,9 +61,7 @@ class SharedTritonStep(CapturedStep):
 
     draws: list[SharedDraw]
 
-    def __init__(
-        self, tables: Tables, sampler: Sampler, settings: TrainingSettings, host: bool | None = None
-    ) -> None:
+    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings, host: bool | None = None) -> None:
         self.shared = min(settings.negatives_shared, sampler.batch)
         super().__init__(tables, sampler, settings, host)
         batch, count, width = sampler.batch, settings.negatives, tables.entities.shape[1]
@@ -78,10 +76,8 @@ class SharedTritonStep(CapturedStep):
         self.points, self.at_points = zeros(self.sets, self.shared, width), zeros(self.sets, self.shared, width)
         self.negatives = zeros(self.sets, count, width)
         if self.gap != EUCLIDEAN.value:
-            self.turned_points, self.turned_negatives = (
-                zeros(self.sets, width, self.shared),
-                zeros(self.sets, width, count),
-            )
+            self.turned_points = zeros(self.sets, width, self.shared)
+            self.turned_negatives = zeros(self.sets, width, count)
         self.by_negative, self.by_point = zeros(self.sets, count, self.shared), zeros(self.sets, self.shared, count)
         self.gradients = zeros(2 * batch + self.sets * count, width)
 
@@ -121,10 +117,12 @@ class SharedTritonStep(CapturedStep):
             table, self.tables.relations, ids, draw.relations, self.points, self.positives, phase, batch, **triple
         )
         self._measure()
-        compute.weigh[(self.sets, triton.cdiv(self.shared, WEIGHED))](
+        slots = triton.next_power_of_2(count)
+        tile = max(1, WEIGHED // slots)
+        compute.weigh[(self.sets, triton.cdiv(self.shared, tile))](
             self.by_negative, self.positives, draw.usable, draw.weight, draw.total,
             self.pulled, self.by_point, self.losses, settings.margin, settings.temperature, batch, self.shared,
-            COUNT=count, COUNT_BLOCK=triton.next_power_of_2(count), TILE=WEIGHED, GAP=self.gap, num_warps=4,
+            COUNT=count, COUNT_BLOCK=slots, TILE=tile, GAP=self.gap, num_warps=4,
         )  # fmt: skip
         self._pull()
         compute.ends[(batch,)](
@@ -145,12 +143,11 @@ class SharedTritonStep(CapturedStep):
         grid = (self.sets, triton.cdiv(self.shared, POINTS), triton.cdiv(count, SET_NEGATIVES))
         compute.distances[grid](
             self.turned_points, self.turned_negatives, self.by_negative, self.shared,
-            COUNT=count, POINTS=POINTS, NEGATIVES=SET_NEGATIVES, num_warps=4, **self._coordinates,
+            COUNT=count, POINTS=POINTS, NEGATIVES=SET_NEGATIVES, UNROLL=4, **self._coordinates,
         )  # fmt: skip
 
     def _pull(self) -> None:
         """The gradients at the points, as far as they come from negatives, and at the negatives."""
-        count = self.settings.negatives
         of_negatives = self.gradients[2 * self.sampler.batch :].view_as(self.negatives)
         if self.gap == EUCLIDEAN.value:
             # Σ d (x - n) = x Σ d - Σ d n, where d is the derivative divided by the distance.
@@ -161,20 +158,20 @@ class SharedTritonStep(CapturedStep):
                 torch.mul(own, derivatives.sum(dim=2, keepdim=True), out=out)
                 torch.baddbmm(out, derivatives, others, alpha=-1, out=out)
             return
-        for own, others, derivatives, out in (
-            (self.points, self.negatives, self.by_negative, self.at_points),
-            (self.negatives, self.points, self.by_point, of_negatives),
+        for own, others, derivatives, out, unroll in (
+            (self.points, self.negatives, self.by_negative, self.at_points, 8),
+            (self.negatives, self.points, self.by_point, of_negatives, 1),
         ):
             grid = (self.sets, triton.cdiv(own.shape[1], OWN), triton.cdiv(self.settings.dim, COLUMNS))
             compute.pulls[grid](
                 own, others, derivatives, out, own.shape[1], others.shape[1],
-                OWN=OWN, COLUMNS=COLUMNS, num_warps=2, **self._coordinates,
+                OWN=OWN, COLUMNS=COLUMNS, UNROLL=unroll, **self._coordinates,
             )  # fmt: skip
 
     @property
     def _coordinates(self) -> dict[str, Any]:
-        """What the kernels go over: all numbers of a vector, or the pairs of which moduli are taken."""
-        return {"DIM": self.settings.dim, "GAP": self.gap, "UNROLL": 4}
+        """What the kernels go over, all numbers of a vector or the pairs of which moduli are taken; and by how many."""
+        return {"DIM": self.settings.dim, "GAP": self.gap, "num_warps": 2}
 
     def pass_entities(self, side: int) -> None:
         """The update of entities."""

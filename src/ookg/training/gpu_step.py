@@ -13,6 +13,7 @@ import torch
 import triton
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.kernels import gpu_step as compute
 from ookg.kernels import gpu_touched as touched
 from ookg.kernels import randomness
@@ -55,9 +56,7 @@ class CapturedStep(ABC):
 
     name = "triton"
 
-    def __init__(
-        self, tables: Tables, sampler: Sampler, settings: TrainingSettings, host: bool | None = None
-    ) -> None:
+    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings, host: bool | None = None) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
         self.rate_of: Callable[[int], float] = settings.rate
         self.device = device = sampler.triples.device
@@ -71,6 +70,9 @@ class CapturedStep(ABC):
         self.draws = [self.new_draw() for _ in range(2)]
         self.host_rows: list[HostRows] | None = None
         if tables.entities.device.type != device.type if host is None else host:
+            if not tables.optimizer.is_sparse:
+                problem = f"{tables.optimizer.name} moves every row, which the host's memory is too slow for"
+                raise InputError(f"{problem}; use --optimizer sparse-adam or adagrad")
             self.host_rows = [HostRows((tables.entities, *tables.entity_state), draw.places) for draw in self.draws]
         self.relation_gradients = torch.empty(sampler.batch, settings.dim, device=device)
         self.losses, self.loss = torch.empty(sampler.batch, device=device), torch.empty((), device=device)
@@ -268,9 +270,7 @@ class TritonStep(CapturedStep):
             CORRUPTS_HEAD=side == 1, COUNT=count, BLOCK=triton.next_power_of_2(count), num_warps=4,
         )  # fmt: skip
         block = min(8192, triton.next_power_of_2(sampler.batch))
-        compute.total_weight[(1,)](
-            draw.weight, draw.total, sampler.batch, BLOCK=block, num_warps=self.tuning.row_warps
-        )
+        compute.total_weight[(1,)](draw.weight, draw.total, sampler.batch, BLOCK=block, num_warps=self.tuning.row_warps)
         self.next_draw += 1
 
     def pass_rows(self, side: int) -> None:
