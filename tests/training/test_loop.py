@@ -231,7 +231,7 @@ def test_early_stopping_keeps_the_best(graph: Triples) -> None:
     seen = []
 
     def validate(entities: torch.Tensor, relations: torch.Tensor) -> float:
-        seen.append(entities)
+        seen.append(entities.clone())
         return next(figures)
 
     result = TrainingRun(trainer(graph, settings), validate=validate).run()

@@ -13,12 +13,14 @@ from ookg.cli.console import (
     add_names_option,
     names_given,
     note,
+    print_json,
     print_notes,
     store_names,
     triple_format,
 )
 
 if TYPE_CHECKING:
+    from ookg.graph.triples import Triples
     from ookg.model.model import Model
     from ookg.training.settings import TrainingSettings
 
@@ -57,6 +59,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
     add_names_option(parser)
     add_device_option(parser)
+    parser.add_argument(
+        "--tables",
+        choices=("auto", "device", "host", "disk"),
+        default="auto",
+        help="where the entities' table lies while it is trained: in the memory of the device, in that of the machine, "
+        "in a file in DIR that is removed in the end, or by its size (auto). It changes the time, never the result",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the plan (memory, time) alone, and train nothing")
+    parser.add_argument("--json", action="store_true", help="with --dry-run: the plan as one JSON document")
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run, or start it")
     parser.add_argument(
         "--overwrite", action="store_true", help="replace the model in DIR, or an unfinished run that is not resumed"
@@ -104,6 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.graph.triples import read_triples
     from ookg.model.train import train_together
 
+    if arguments.json and not arguments.dry_run:
+        raise InputError("--json prints the plan of a training; give --dry-run with it")
     settings, given_names = _settings(arguments), names_given(arguments)
     names = {name.lower() for name in published_sets()}
     path = Path(arguments.triples)
@@ -125,6 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
     print_notes(triples.notes)
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
+    if arguments.dry_run:
+        return _print_plans(arguments, triples, settings)
     try:
         model = train_together(
             triples,
@@ -135,6 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
             resume=arguments.resume,
             overwrite=arguments.overwrite,
             progress=True,
+            tables=arguments.tables,
         )
     except ModelNotStored as error:
         if error.is_resumable:
@@ -148,6 +164,20 @@ def run(arguments: argparse.Namespace) -> int:
     steps = " and ".join(f"{provenance['step']:,}" for provenance in provenances)
     seconds = sum(provenance["seconds"] for provenance in provenances)
     note(f"{arguments.out}: {model!r} of step {steps}, {seconds:.1f} s")
+    return 0
+
+
+def _print_plans(arguments: argparse.Namespace, triples: Triples, settings: list[TrainingSettings]) -> int:
+    """What training each model would take."""
+    from ookg.model.train import plan_training
+
+    where: dict[str, Any] = {"out": arguments.out, "device": arguments.device, "tables": arguments.tables}
+    plans = [plan_training(triples, one, **where) for one in settings]
+    if arguments.json:
+        print_json({"plans": [one.to_dict() for one in plans]})
+        return 0
+    for line in (line for one in plans for line in one.lines()):
+        print(line)
     return 0
 
 

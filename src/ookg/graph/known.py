@@ -9,7 +9,7 @@ import numpy as np
 
 from ookg.graph.grown import row_keys
 from ookg.graph.index import GraphIndex
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.statistics import GraphStatistics, loop_counts
 from ookg.types import IntArray
 
 
@@ -41,6 +41,11 @@ class KnownGraph:
     def statistics(self) -> GraphStatistics:
         """Degrees of entities and co-occurrence of relations."""
         return self._counted or GraphStatistics.count(self.triples, self.num_entities, self.num_relations)
+
+    @cached_property
+    def loop_counts(self) -> IntArray:
+        """(2, relations) how many triples join an entity to itself, and how many there are."""
+        return loop_counts(self.triples, self.num_relations)
 
     def without(self, gone: IntArray) -> KnownGraph:
         """The same without some of its triples, (triples, 3), each of them once: as if they had never been there."""
@@ -76,3 +81,8 @@ class _LessGraph(KnownGraph):
     def statistics(self) -> GraphStatistics:
         """Degrees of entities and co-occurrence of relations."""
         return self._whole.statistics.without(self.index, self._gone)
+
+    @cached_property
+    def loop_counts(self) -> IntArray:
+        """(2, relations) how many triples join an entity to itself, and how many there are."""
+        return self._whole.loop_counts - loop_counts(self._gone, self.num_relations)

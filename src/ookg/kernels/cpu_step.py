@@ -44,7 +44,7 @@ PARTS = 8
 # How parameters are moved: all rows by Adam, or touched ones by Adam or by row-wise Adagrad.
 WHOLE_ADAM, TOUCHED_ADAM, TOUCHED_ADAGRAD = 0, 1, 2
 DIGIT = 16  # bits that one pass of a sort tells apart
-AHEAD = 2  # how many ranks before it is needed a row is asked for
+AHEAD = 4  # how many ranks before it is needed a row is asked for
 
 GOLDEN, FIRST, SECOND = np.uint64(randomness.GOLDEN), np.uint64(randomness.FIRST), np.uint64(randomness.SECOND)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ookg.kernels.adagrad import adagrad_update
@@ -43,10 +42,9 @@ class Optimizer:
     rate_factor: float
     update: Callable[[Tensor, Tensor, State, float, int], None]
 
-    def initial(self, table: Tensor) -> State:
-        """What it keeps beside a table, before the first update."""
-        shape = table.shape[:1] if self.keeps_rows else table.shape
-        return tuple(torch.zeros(shape, dtype=table.dtype, device=table.device) for _ in self.keeps)
+    def shape(self, rows: int, width: int) -> tuple[int, ...]:
+        """The shape of each thing that it keeps beside a table."""
+        return (rows,) if self.keeps_rows else (rows, width)
 
     def rate(self, rate: float) -> float:
         """Its learning rate where the settings' is so much."""
