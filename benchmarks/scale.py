@@ -210,7 +210,7 @@ def check_case(bench: Bench, settings: TrainingSettings, host: bool) -> Line:
 
 def to_host(tables: Tables) -> Tables:
     """The entities' table and what is kept beside it in the host's memory, where the device reaches it."""
-    from ookg.training.gpu_host import host_zeros
+    from ookg.training.gpu_memory import host_zeros
 
     def moved(table: Tensor) -> Tensor:
         there = host_zeros(*table.shape)
@@ -363,11 +363,13 @@ def planted(bench: Bench) -> list[Line]:
     train, test = graph[:size], graph[size:]
     chance = sum(1 / rank for rank in range(1, CANDIDATES + 2)) / (CANDIDATES + 1)
     lines = []
+    large = {"batch": 65_536, "negatives": 200, "negatives_shared": 1024}
     for values in (
         {"optimizer": "adam"},
+        {"optimizer": "adam", "lr": 1e-4, **large},
         {"optimizer": "sparse-adam"},
-        {"optimizer": "adagrad"},
-        {"optimizer": "adagrad", "batch": 65_536, "negatives": 200, "negatives_shared": 1024},
+        {"optimizer": "sparse-adam", "lr": 1e-2, **large},
+        {"optimizer": "adagrad", "lr": 3e-3, **large},
     ):
         bench.forget()
         settings = TrainingSettings(steps=10**9).changed(values)
@@ -384,14 +386,8 @@ def planted(bench: Bench) -> list[Line]:
             bench.wait()
         seconds = time.perf_counter() - begun
         mrr = sampled_mrr(bench, tables, settings, test)
-        line = {
-            "row": "planted",
-            **named(settings),
-            "seconds": seconds,
-            "steps": step.number,
-            "mrr": mrr,
-            "chance": chance,
-        }
+        line = {"row": "planted", **named(settings), "lr": settings.lr, "seconds": seconds, "steps": step.number}
+        line |= {"mrr": mrr, "chance": chance}
         lines.append(said(line | {"epochs": step.number * sampler.batch / len(train)}))
     return lines
 
@@ -503,7 +499,7 @@ def main() -> None:
 COLUMNS = {
     "ms": "{:.3f} ms", "limit_ms": "limit {:.3f}", "share": "{:.0%}", "triples_per_second": "{:,.0f} triples/s",
     "gigabytes": "{:.1f} GB", "epoch_seconds": "epoch {:.0f} s", "worst": "worst {:.1e}", "mrr": "MRR {:.4f}",
-    "chance": "chance {:.4f}", "steps": "{:,} steps",
+    "chance": "chance {:.4f}", "steps": "{:,} steps", "lr": "lr {:g}",
 }  # fmt: skip
 
 

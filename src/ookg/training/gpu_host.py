@@ -7,16 +7,12 @@ handed over on the device, so the numbers are those of a table on the device.
 
 from __future__ import annotations
 
-import math
-import mmap
-import weakref
 from collections.abc import Sequence
 
 import torch
 import triton
 from torch import Tensor
 
-from ookg.errors import InputError
 from ookg.kernels import gpu_host as compute
 from ookg.training.gpu_places import SortedPlaces
 
@@ -65,30 +61,3 @@ class HostRows:
 def _cut(table: Tensor) -> dict[str, int]:
     width = table.shape[1] if table.ndim > 1 else 1
     return {"WIDTH": width, "BLOCK": triton.next_power_of_2(width)}
-
-
-def host_zeros(*shape: int) -> Tensor:
-    """Zeros in the host's memory, which a GPU reads and writes by itself as long as this tensor is there."""
-    # Not by `pin_memory`: that takes a power of two of bytes, and makes a copy. These are pages of their own, which
-    # need not be written to be zero.
-    size = 4 * math.prod(shape)
-    try:
-        table = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.float32).view(shape)
-    except OSError as error:
-        raise _no_room(size, str(error.strerror)) from error
-    if torch.cuda.is_available():
-        address = table.data_ptr()
-        if code := int(torch.cuda.cudart().cudaHostRegister(address, size, 0)):
-            raise _no_room(size, f"CUDA's error {code}")
-        weakref.finalize(table, _unregister, address).atexit = False
-    return table
-
-
-def _no_room(size: int, why: str) -> InputError:
-    problem = f"no {size / 1e9:,.1f} GB of the machine's memory for tables that a GPU reaches ({why})"
-    return InputError(f"{problem}; lower --dim, or train by --device cpu")
-
-
-def _unregister(address: int) -> None:
-    torch.cuda.synchronize()  # nothing may still be on its way there
-    torch.cuda.cudart().cudaHostUnregister(address)

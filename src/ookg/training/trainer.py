@@ -58,6 +58,7 @@ class Trainer:
     def restart(self) -> None:
         """Begin anew, as if no step had been taken."""
         self.tables.draw(self.settings)
+        self._tables_changed()
         self.step_number = 0
 
     def prepare(self) -> float:
