@@ -122,6 +122,9 @@ class CapturedStep(ABC):
                 with torch.cuda.graph(self.graphs[side]):
                     self._run(side)
             self.graphs[side].replay()
+        if self.host_rows and self.on_gpu:
+            # Whoever reads or writes the tables between two steps does so without a word to the device.
+            torch.cuda.current_stream().synchronize()
         self.drawn = number + 1
         self.on_device = (self.tables.updates + 1, self.on_device[1])
         return self.loss
