@@ -36,7 +36,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from ookg.training.optimizers import OPTIMIZERS
+from ookg.training.optimizers import OPTIMIZERS, optimizer_for
 from ookg.training.reference_step import ReferenceStep
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
@@ -119,7 +119,7 @@ class Bench:
     def tables(self, entities: int, relations: int, settings: TrainingSettings, device: str | None = None) -> Tables:
         """Tables drawn where they lie: at these sizes the CPU would take longer than the row it is for."""
         place, bound, geometry = device or self.device, settings.initial_range, settings.geometry
-        optimizer = OPTIMIZERS[settings.resolved(entities).optimizer]
+        optimizer = optimizer_for(settings, entities)
         both = [
             torch.empty(rows, width, device=place).uniform_(-bound, bound)
             for rows, width in ((entities, geometry.entity_width), (relations, geometry.relation_width))
@@ -368,7 +368,7 @@ def planted(bench: Bench) -> list[Line]:
         {"optimizer": "adam"},
         {"optimizer": "adam", "lr": 1e-4, **large},
         {"optimizer": "sparse-adam"},
-        {"optimizer": "sparse-adam", "lr": 1e-2, **large},
+        {"optimizer": "sparse-adam", "lr": 2.5e-3, **large},
         {"optimizer": "adagrad", "lr": 3e-3, **large},
     ):
         bench.forget()

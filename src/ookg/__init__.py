@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ookg.graph.triples import write_triples as write_triples
     from ookg.model.living import LivingModel as LivingModel
     from ookg.model.model import Model as Model
+    from ookg.model.train import plan_training as plan_training
     from ookg.model.train import train as train
     from ookg.model.train import train_together as train_together
     from ookg.newcomers.embedder import NeighborLimit as NeighborLimit
@@ -76,6 +77,7 @@ _HOMES = {
     "load_dataset": "ookg.datasets.folder",
     "load_few_shot": "ookg.datasets.few_shot",
     "load_growing": "ookg.datasets.growing",
+    "plan_training": "ookg.model.train",
     "preset": "ookg.training.settings",
     "read_ranks": "ookg.evaluation.ranks",
     "read_triples": "ookg.graph.triples",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ookg.training.loop import TrainingRun
-from ookg.training.optimizers import OPTIMIZERS
+from ookg.training.optimizers import OPTIMIZERS, optimizer_for
 from ookg.training.reference_step import ReferenceStep, loss_and_gradients
 from ookg.training.sampling import Sampler
 from ookg.training.settings import PRESETS, TrainingSettings
@@ -57,7 +57,7 @@ def test_the_first_update_by_its_formula(optimizer: str) -> None:
         rate = OPTIMIZERS["adagrad"].rate_factor * SETTINGS.lr
         expected = start[row] - rate * gradient[row] / math.sqrt(total)
     else:  # both moments are corrected to the gradient and to its square
-        expected = start[row] - SETTINGS.lr * gradient[row].sign()
+        expected = start[row] - step.tables.optimizer.rate(SETTINGS.lr) * gradient[row].sign()
     torch.testing.assert_close(step.tables.entities[row], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -146,6 +146,15 @@ def test_the_default_depends_on_the_size_of_the_graph() -> None:
     assert settings.changed({"optimizer": "adagrad"}).resolved(10).optimizer == "adagrad"
     assert all(preset.resolved(10**8).optimizer == "adam" for preset in PRESETS.values())
     assert Trainer(TRIPLES, *SIZES, SETTINGS.changed({"batch": 6, "negatives": 60})).settings.optimizer == "adam"
+
+
+def test_adam_on_touched_rows_makes_up_for_those_that_rest() -> None:
+    settings = TrainingSettings(batch=10, negatives=8, optimizer="sparse-adam")  # touches 100 rows
+    assert optimizer_for(settings, 10).rate(0.5) == pytest.approx(0.5, rel=1e-3)
+    share = 1 - math.exp(-0.5)  # of 200 rows
+    assert optimizer_for(settings, 200).rate(0.5) == pytest.approx(0.5 / math.sqrt(share))
+    assert optimizer_for(settings, 1_000_000).rate(0.5) == 2.0
+    assert optimizer_for(settings.changed({"optimizer": "adam"}), 1_000_000).rate(0.5) == 0.5
 
 
 def test_settings_stored_before_there_was_a_choice_mean_adam() -> None:

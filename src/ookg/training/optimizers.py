@@ -5,19 +5,27 @@
                  corrected for their start at 0 by the number of all updates, as if each had touched the row
     adagrad      row-wise Adagrad on those rows: one number for each row, the sum over its updates of the mean of g²
 
+Adam over whole tables moves a row that is touched in a share p of the steps by about √p of the learning rate at each
+step; on touched rows alone it would be p. So `sparse-adam` takes 1/√p of the learning rate, at most MOST_FACTOR times
+as much, with p the share of entities that a step touches. docs/scale.md has what was measured.
+
 A step touches the rows of the entities in its triples and in their usable negatives, and those of its relations. The L2
 term is that of the rows that are moved: with a sparse optimiser a row is pulled to 0 only when it is touched.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from ookg.kernels.adagrad import adagrad_update
 from ookg.kernels.adam import adam_update
+from ookg.training.settings import TrainingSettings
+
+MOST_FACTOR = 4.0
 
 State = tuple[Tensor, ...]  # what an optimiser keeps beside a table, in the order of `Optimizer.keeps`
 
@@ -68,3 +76,12 @@ OPTIMIZERS = {
         Optimizer("adagrad", ("sum",), True, True, False, 100.0, _adagrad),
     )
 }
+
+
+def optimizer_for(settings: TrainingSettings, num_entities: int) -> Optimizer:
+    """The optimiser of a training with so many entities."""
+    optimizer = OPTIMIZERS[settings.resolved(num_entities).optimizer]
+    if optimizer.name != "sparse-adam":
+        return optimizer
+    share = -math.expm1(-settings.rows_touched / max(1, num_entities))
+    return replace(optimizer, rate_factor=min(MOST_FACTOR, share**-0.5))

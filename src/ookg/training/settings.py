@@ -20,7 +20,9 @@ RETIRED = frozenset({"placeholder_entities"})
 # choice, so that what is named by a digest of its settings keeps its name.
 UNSTATED: dict[str, Any] = {"optimizer": "adam", "negatives_shared": 0}
 OPTIMIZERS = ("auto", "adam", "sparse-adam", "adagrad")
-# "auto" is Adam on touched rows where there are so many times more entities than a step touches rows.
+# "auto" is Adam on touched rows where there are more than so many times as many entities as a step touches rows. At
+# d 100, batch 1,024 and 64 negatives (67,584 rows) on two busy cores, it took 1.07, 0.93, 0.75 and 0.41 of the time of
+# Adam over whole tables with 15,000, 50,000, 150,000 and 1,000,000 entities: below, there is nothing to gain.
 SPARSE_FROM = 2.0
 # Beyond these a number is a mistake, which would otherwise show as a lack of memory or as infinite values.
 LARGEST = {
