@@ -307,6 +307,7 @@ def host(bench: Bench) -> list[Line]:
         {"batch": 65_536, "optimizer": "adagrad", "negatives": 200, "negatives_shared": 1024},
     ):
         settings = TrainingSettings().changed(values)
+        settings = settings.changed({"batch": bench.scaled(settings.batch)})
         for on_host in (False, True):
             lines.append(said(timed_steps(bench, graph, (entities, RELATIONS), settings, row="host", host=on_host)))
     return lines
@@ -359,11 +360,11 @@ def planted_graph(bench: Bench, entities: int, triples: int, relations: int) -> 
 def planted(bench: Bench) -> list[Line]:
     """MRR of held-out tails among random candidates, after equal time."""
     entities, size = (bench.scaled(number) for number in SIZES["5M"])
-    graph = planted_graph(bench, entities, size + TESTS, RELATIONS)
+    graph = planted_graph(bench, entities, size + bench.scaled(TESTS), RELATIONS)
     train, test = graph[:size], graph[size:]
     chance = sum(1 / rank for rank in range(1, CANDIDATES + 2)) / (CANDIDATES + 1)
     lines = []
-    large = {"batch": 65_536, "negatives": 200, "negatives_shared": 1024}
+    large = {"batch": bench.scaled(65_536), "negatives": 200, "negatives_shared": bench.scaled(1024)}
     for values in (
         {"optimizer": "adam"},
         {"optimizer": "adam", "lr": 1e-4, **large},
@@ -381,7 +382,7 @@ def planted(bench: Bench) -> list[Line]:
         bench.wait()
         begun = time.perf_counter()
         while time.perf_counter() - begun < bench.seconds:
-            for _ in range(10 if settings.optimizer == "adam" else 50):
+            for _ in range(1 if bench.small else 10 if settings.optimizer == "adam" else 50):
                 step()
             bench.wait()
         seconds = time.perf_counter() - begun

@@ -49,7 +49,7 @@ def compare(values: dict[str, object], *, host: bool = False) -> None:
     from ookg.training.gpu_shared_step import SharedTritonStep
     from ookg.training.gpu_step import CapturedStep, TritonStep
 
-    shape = {"dim": 3, "batch": 6, "negatives": 3, "margin": 3.0, "lr": 0.02, "steps": 4, "lr_drops": (0.5,)}
+    shape = {"dim": 3, "batch": 5, "negatives": 3, "margin": 3.0, "lr": 0.02, "steps": 3, "lr_drops": (0.6,)}
     settings = TrainingSettings().changed(shape | values)
     tables = Tables.initial(ENTITIES, RELATIONS, settings, "cpu")
     other, sampler = copy.deepcopy(tables), Sampler(graph(), ENTITIES, RELATIONS, settings)
