@@ -324,7 +324,7 @@ def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["fly"], ["train"], ["predict", "model"]):
+    for arguments in ([], ["fly"], ["train"], ["embed", "model"]):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 2

@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         if not path.exists() and not path.suffix and arguments.triples != STANDARD_INPUT:
             raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
-        triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+        triples = read_triples(arguments.triples, triple_format(arguments), labels="refused", progress=True)
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
     if settings[0].validate_every and (valid is None or not len(valid)):

@@ -105,7 +105,7 @@ def train(
     """
     settings = settings or TrainingSettings()
     storage = None if out is None else Storage(Path(out), resume, overwrite)
-    triples = _to_train_on(triples)
+    triples = _to_train_on(triples, progress)
     settings = settings.resolved(len(triples.entities))  # what is stored says by which optimiser
     target, digest = choose_device(device), _digest(triples)
     fingerprint = settings.to_dict() | {"training triples": digest}
@@ -177,7 +177,7 @@ def train_together(
         raise InputError("no settings to train with; give those of at least one model")
     if any(one in settings[:place] for place, one in enumerate(settings)):
         raise InputError("two models with the same settings are one model; give them another model, seed or dimension")
-    triples = as_triples(triples)
+    triples = as_triples(triples, progress=progress)
     names = unique_names(one.model for one in settings[1:])
     places = [None] * len(settings) if out is None else [Path(out), *(companion_place(out, name) for name in names)]
     models = [
@@ -202,9 +202,9 @@ def train_together(
     return Model.load(out)
 
 
-def _to_train_on(triples: TripleSource) -> Triples:
+def _to_train_on(triples: TripleSource, progress: bool = False) -> Triples:
     """The true ones among triples, of which there are some."""
-    triples = as_triples(triples)
+    triples = as_triples(triples, progress=progress)
     if triples.truth is not None:
         triples = triples.select(triples.truth)
     if not len(triples):
@@ -318,7 +318,7 @@ def _checkpoint(
 
 def _digest(triples: Triples) -> str:
     """What a run is resumed on must be what it was started on."""
-    digest = hashlib.sha256(np.ascontiguousarray(triples.ids).tobytes())
+    digest = hashlib.sha256(np.ascontiguousarray(triples.ids).data)
     for vocabulary in (triples.entities, triples.relations):
         for buffer in vocabulary.labels.buffers():
             if buffer is not None:
