@@ -215,15 +215,16 @@ def _state(run: Run, variant: Variant, results: ResultsFolder) -> State:
     if found is None:
         return "to do"
     method = METHODS[run.method]
-    wanted = plain(run_settings(method, run.dataset, run.seed, variant))
-    same_training = (
-        completed(found.settings.get("training"), method.training(run.dataset, run.seed)) == wanted["training"]
+    wanted, training = (
+        plain(run_settings(method, run.dataset, run.seed, variant)),
+        method.training(run.dataset, run.seed),
     )
+    same_training = completed(found.settings.get("training"), training) == completed(wanted["training"], training)
     return "done" if same_training and found.settings.get("evaluation") == wanted["evaluation"] else "other settings"
 
 
 def completed(stored: Any, settings: Any) -> Any:
-    """Stored settings with the defaults of what did not exist yet when they were stored."""
+    """Settings as they are stored, with the defaults of what they do not name or did not know yet."""
     if not isinstance(stored, dict) or not is_dataclass(settings):
         return stored
     return plain({part.name: part.default for part in fields(settings) if part.default is not MISSING}) | stored
