@@ -370,7 +370,7 @@ def planted(bench: Bench) -> list[Line]:
         {"optimizer": "adam", "lr": 1e-4, **large},
         {"optimizer": "sparse-adam"},
         {"optimizer": "sparse-adam", "lr": 2.5e-3, **large},
-        {"optimizer": "adagrad", "lr": 3e-3, **large},
+        {"optimizer": "adagrad", **large},
     ):
         bench.forget()
         settings = TrainingSettings(steps=10**9).changed(values)

@@ -166,7 +166,7 @@ SPARSE = [("sparse-adam", 0), ("adagrad", 0), ("sparse-adam", 7), ("adam", 7)]
 def test_optimisers_and_shared_negatives(model: str, norm: int, optimizer: str, shared: int) -> None:
     """Ids of more than 16 bits, whose sort takes two passes; most rows are not touched at all."""
     entities, relations = 70_000, 9
-    changes = {"optimizer": optimizer, "negatives_shared": shared, "l2": 1e-3, "dim": 6}
+    changes = {"optimizer": optimizer, "negatives_shared": shared, "l2": 1e-3, "dim": 6, "lr": 1e-4}
     settings, triples = settings_of(model, norm, **changes), random_triples(9)
     triples[:, [0, 2]] = triples[:, [0, 2]] * 1_749 + 3
     sampler = Sampler(triples, entities, relations, settings)

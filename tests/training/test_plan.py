@@ -72,10 +72,16 @@ def test_a_measurement_leaves_nothing_behind() -> None:
     for optimizer in ("adam", "sparse-adam", "adagrad"):
         settings = SETTINGS.changed({"optimizer": optimizer})
         measured, other = (Trainer(TRIPLES, *SIZES, settings) for _ in range(2))
-        assert steps_per_second(measured) > 0
+        assert (steps_per_second(measured) or 0) > 0
         assert measured.step_number == measured.tables.updates == 0
         for name, table in other.tables.tensors().items():
             assert torch.equal(measured.tables.tensors()[name], table), name
+
+
+def test_what_diverges_at_once_has_no_speed() -> None:
+    trainer = Trainer(TRIPLES, *SIZES, SETTINGS.changed({"model": "transh", "lr": 1e300}))
+    assert steps_per_second(trainer) is None
+    assert trainer.step_number == 0
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sparse-adam", "adagrad"])

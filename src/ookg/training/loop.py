@@ -21,7 +21,7 @@ from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupt
 from ookg.system.files import atomic_write, save_tensors
 from ookg.system.progress import Reporter, tell
 from ookg.training.settings import UNSTATED
-from ookg.training.trainer import Trainer
+from ookg.training.trainer import RATE_OVERFLOW, Trainer
 
 SAVE_SECONDS = 60.0
 # Saving may take this share of the time: large tables are saved less often.
@@ -129,7 +129,7 @@ class TrainingRun:
         try:
             return self.trainer.step()
         except RuntimeError as error:
-            if "without overflow" not in str(error):  # PyTorch's words for a rate that float32 does not hold
+            if RATE_OVERFLOW not in str(error):
                 raise
             raise self._divergence() from error
 

@@ -73,7 +73,7 @@ OPTIMIZERS = {
     for optimizer in (
         Optimizer("adam", ("mean", "square"), False, False, True, 1.0, _adam),
         Optimizer("sparse-adam", ("mean", "square"), False, True, True, 1.0, _adam),
-        Optimizer("adagrad", ("sum",), True, True, False, 100.0, _adagrad),
+        Optimizer("adagrad", ("sum",), True, True, False, 300.0, _adagrad),
     )
 }
 

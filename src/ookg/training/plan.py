@@ -15,7 +15,7 @@ from ookg.training.gpu_memory import step_bytes
 from ookg.training.optimizers import OPTIMIZERS
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Place, Room
-from ookg.training.trainer import Trainer
+from ookg.training.trainer import RATE_OVERFLOW, Trainer
 
 # Where tables are to lie: by their size, or at a place.
 Wanted = Literal["auto", "device", "host", "disk"]
@@ -127,16 +127,21 @@ def room_for(planned: Plan, folder: Path | None) -> Room:
     return Room(planned.tables, folder)
 
 
-def steps_per_second(trainer: Trainer) -> float:
-    """How fast a trainer is that has taken no step yet; it has taken none afterwards."""
+def steps_per_second(trainer: Trainer) -> float | None:
+    """How fast a trainer is that has taken no step yet, nor has it afterwards; None where it diverges at once."""
     trainer.prepare()
-    for _ in range(WARM_UP_STEPS):
-        trainer.step().item()
-    begun = time.perf_counter()
-    while trainer.step_number < WARM_UP_STEPS + MEASURED_STEPS and time.perf_counter() - begun < MEASURED_SECONDS:
-        loss = trainer.step()
-    loss.item()  # a GPU may be behind
-    rate = (trainer.step_number - WARM_UP_STEPS) / (time.perf_counter() - begun)
+    try:
+        for _ in range(WARM_UP_STEPS):
+            trainer.step().item()
+        begun = time.perf_counter()
+        while trainer.step_number < WARM_UP_STEPS + MEASURED_STEPS and time.perf_counter() - begun < MEASURED_SECONDS:
+            loss = trainer.step()
+        loss.item()  # a GPU may be behind
+        rate = (trainer.step_number - WARM_UP_STEPS) / (time.perf_counter() - begun)
+    except RuntimeError as error:
+        if RATE_OVERFLOW not in str(error):
+            raise
+        rate = None
     trainer.restart()
     return rate
 

@@ -13,6 +13,8 @@ from ookg.training.settings import TrainingSettings
 from ookg.training.step import fastest_step
 from ookg.training.tables import Room, Tables
 
+RATE_OVERFLOW = "without overflow"  # PyTorch's words for a rate that float32 does not hold
+
 
 class Trainer:
     """The tables, the sampler, and the number of the next step.
