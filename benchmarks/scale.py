@@ -120,8 +120,9 @@ class Bench:
         """Tables drawn where they lie: at these sizes the CPU would take longer than the row it is for."""
         place, bound, geometry = device or self.device, settings.initial_range, settings.geometry
         optimizer = optimizer_for(settings, entities)
+        generator = torch.Generator(place).manual_seed(settings.seed)
         both = [
-            torch.empty(rows, width, device=place).uniform_(-bound, bound)
+            torch.empty(rows, width, device=place).uniform_(-bound, bound, generator=generator)
             for rows, width in ((entities, geometry.entity_width), (relations, geometry.relation_width))
         ]
         states = [
