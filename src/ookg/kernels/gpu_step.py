@@ -64,35 +64,51 @@ def softplus(x):
 
 
 @triton.jit
-def _is_true(keys_ptr, keys, wanted, num_keys, SEARCH: tl.constexpr):
-    """Whether each wanted key is among the sorted true keys: binary search."""
-    low = tl.zeros_like(keys)
-    high = low + num_keys
-    for _ in range(SEARCH):
+def is_listed(keys_ptr, keys, wanted, first, last):
+    """Whether each wanted key is among the ascending keys from first to last (which is left out): binary search."""
+    low = tl.zeros_like(keys) + first
+    high = tl.zeros_like(keys) + last
+    left = last - first
+    while left > 0:  # each round halves it
         middle = (low + high) // 2
         open_ = wanted & (low < high)
         below = tl.load(keys_ptr + middle, mask=open_, other=0) < keys
         low = tl.where(open_ & below, middle + 1, low)
         high = tl.where(open_ & (below == 0), middle, high)
-    inside = wanted & (low < num_keys)
+        left = left // 2
+    inside = wanted & (low < last)
     return inside & (tl.load(keys_ptr + low, mask=inside, other=-1) == keys)
 
 
 @triton.jit
+def total_weight(weights_ptr, total_ptr, batch, BLOCK: tl.constexpr):
+    """The sum of a batch's weights, by one program."""
+    place = tl.arange(0, BLOCK)
+    total = tl.sum(tl.load(weights_ptr + place, mask=place < batch, other=0.0), axis=0)
+    for first in range(BLOCK, batch, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(weights_ptr + place, mask=place < batch, other=0.0), axis=0)
+    tl.store(total_ptr, total)
+
+
+@triton.jit
 def sample(
-    step_ptr, order_ptr, triples_ptr, keys_ptr, all_weights_ptr,
+    step_ptr, order_ptr, triples_ptr, offsets_ptr, keys_ptr, all_weights_ptr,
     anchors_ptr, relations_ptr, weights_ptr, ids_ptr,
-    stream, num_triples, num_entities, num_relations, batches, batch,
-    CORRUPTS_HEAD: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr, SEARCH: tl.constexpr,
+    stream, num_triples, num_entities, batches, batch,
+    CORRUPTS_HEAD: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One true triple per program: its anchor, relation, weight, and the ids of negatives, answer and anchor."""
+    """One true triple per program: its anchor, relation, weight, and the ids of negatives, answer and anchor.
+
+    offsets, keys: the true answers by anchor, a `TrueAnswers` of `ookg.training.sampling`
+    """
     i = tl.program_id(0).to(tl.int64)
     step = tl.load(step_ptr)
     place = (step // 2) % batches
-    row = tl.load(order_ptr + (place * batch + i) % num_triples)
-    head = tl.load(triples_ptr + row * 3)
-    relation = tl.load(triples_ptr + row * 3 + 1)
-    tail = tl.load(triples_ptr + row * 3 + 2)
+    row = tl.load(order_ptr + (place * batch + i) % num_triples).to(tl.int64)
+    head = tl.load(triples_ptr + row * 3).to(tl.int64)
+    relation = tl.load(triples_ptr + row * 3 + 1).to(tl.int64)
+    tail = tl.load(triples_ptr + row * 3 + 2).to(tl.int64)
     if CORRUPTS_HEAD:
         anchor, answer = tail, head
     else:
@@ -101,6 +117,8 @@ def sample(
     tl.store(relations_ptr + i, relation.to(tl.int32))
     tl.store(weights_ptr + i, tl.load(all_weights_ptr + row))
 
+    first = tl.load(offsets_ptr + anchor)
+    last = tl.load(offsets_ptr + anchor + 1)
     start = mixed((stream ^ step) + GOLDEN)
     slot = tl.arange(0, BLOCK)
     counter = (i * COUNT + slot) * DRAWS
@@ -111,11 +129,7 @@ def sample(
     while (left > 0) & (attempt < DRAWS):
         bits = mixed((counter + attempt) * GOLDEN + start + GOLDEN)
         ids = tl.where(pending, (((bits >> 32) & 0xFFFFFFFF) * num_entities) >> 32, ids)
-        if CORRUPTS_HEAD:
-            keys = (ids * num_relations + relation) * num_entities + tail
-        else:
-            keys = (head * num_relations + relation) * num_entities + ids
-        pending = _is_true(keys_ptr, keys, pending, num_triples, SEARCH)
+        pending = is_listed(keys_ptr, relation * num_entities + ids, pending, first, last)
         left = tl.sum(pending.to(tl.int32), axis=0)
         attempt += 1
     # What is still a true triple is nobody's negative: an id beyond all entities.
@@ -128,10 +142,10 @@ def sample(
 
 @triton.jit
 def rows(
-    entities_ptr, parameters_ptr, anchors_ptr, relations_ptr, weights_ptr, ids_ptr,
+    entities_ptr, parameters_ptr, anchors_ptr, relations_ptr, weights_ptr, total_ptr, ids_ptr,
     points_ptr, relation_gradients_ptr, coefficients_ptr, losses_ptr,
     margin, temperature, phase, num_entities, batch,
-    DIM: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr, COUNT_BLOCK: tl.constexpr, BATCH_BLOCK: tl.constexpr,
+    DIM: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr, COUNT_BLOCK: tl.constexpr,
     TILE: tl.constexpr, COMPLEX: tl.constexpr, GAP: tl.constexpr, CORRUPTS_HEAD: tl.constexpr,
 ):  # fmt: skip
     """One true triple per program: its point, the loss, and the gradients at its anchor and relation.
@@ -229,9 +243,7 @@ def rows(
         highest = higher
 
     # This triple's share of the loss, and from it the gradient at the point.
-    in_batch = tl.arange(0, BATCH_BLOCK)
-    all_weights = tl.sum(tl.load(weights_ptr + in_batch, mask=in_batch < batch, other=0.0), axis=0)
-    share = tl.load(weights_ptr + i) / all_weights / 2
+    share = tl.load(weights_ptr + i) / tl.load(total_ptr) / 2
     pulled = share * sigmoid(positive - margin)
     if GAP == EUCLIDEAN:
         pulled = tl.where(positive > 0, pulled / positive, 0.0)
@@ -370,6 +382,8 @@ class KernelShape:
     row_warps: int
     entity_tile: int
     entity_warps: int
+    touched_tile: int = 1
+    touched_warps: int = 1
 
     @classmethod
     def measured(cls, geometry: Geometry) -> KernelShape:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +13,12 @@ import torch
 import triton
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.kernels import gpu_step as compute
+from ookg.kernels import gpu_touched as touched
 from ookg.kernels import randomness
+from ookg.training.gpu_host import HostRows
+from ookg.training.gpu_places import SortedPlaces
 from ookg.training.sampling import NEGATIVES, ORDER, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
@@ -23,63 +28,54 @@ class Draw:
     """A step's batch and negatives, and their places sorted by entity and by relation.
 
     All in tensors that stay where they are: a captured graph reads what another one wrote.
+
+    ids: (batch, negatives + 2) the entities of each triple: negatives, answer, anchor
     """
 
-    def __init__(self, sampler: Sampler, device: torch.device) -> None:
-        def empty(*shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
-            return torch.empty(shape, dtype=dtype, device=device)
-
+    def __init__(self, sampler: Sampler, device: torch.device, *, bounded: bool) -> None:
         batch, columns = sampler.batch, sampler.settings.negatives + 2
-        self.anchors, self.relations = empty(batch), empty(batch)
-        self.weight = empty(batch, dtype=torch.float32)
-        self.ids = empty(batch, columns)
-        # Sixteen bits sort in half the time, where they can tell the entities and "no entity" apart.
-        self.key_type = torch.int16 if sampler.num_entities < 1 << 16 else torch.int32
-        self.entity_ids = self.keys(torch.arange(sampler.num_entities + 1, device=device))
-        self.relation_ids = torch.arange(sampler.num_relations + 1, dtype=torch.int32, device=device)
-        self.sorted, self.order = empty(batch * columns, dtype=self.key_type), empty(batch * columns, dtype=torch.int64)
-        self.bounds = empty(len(self.entity_ids), dtype=torch.int64)
-        self.sorted_relations, self.relation_order = empty(batch), empty(batch, dtype=torch.int64)
-        self.relation_bounds = empty(len(self.relation_ids), dtype=torch.int64)
-
-    def keys(self, ids: Tensor) -> Tensor:
-        """Entity ids as numbers that sort alike."""
-        return (ids - (1 << 15)).to(torch.int16) if self.key_type == torch.int16 else ids.to(torch.int32)
+        self.anchors, self.relations = (torch.empty(batch, dtype=torch.int32, device=device) for _ in range(2))
+        self.weight, self.total = torch.empty(batch, device=device), torch.empty((), device=device)
+        self.ids = torch.empty(batch, columns, dtype=torch.int32, device=device)
+        self.places = SortedPlaces(batch * columns, sampler.num_entities, device, bounded=bounded)
+        self.relation_places = SortedPlaces(batch, sampler.num_relations, device, bounded=bounded)
 
     def sort(self) -> None:
         """Order the places, and find where each entity's and each relation's begin."""
-        torch.sort(self.keys(self.ids.view(-1)), stable=True, out=(self.sorted, self.order))
-        torch.searchsorted(self.sorted, self.entity_ids, out=self.bounds)
-        torch.sort(self.relations, stable=True, out=(self.sorted_relations, self.relation_order))
-        torch.searchsorted(self.sorted_relations, self.relation_ids, out=self.relation_bounds)
+        self.places.sort(self.ids.view(-1))
+        self.relation_places.sort(self.relations)
 
 
-class TritonStep:
-    """The step of `ReferenceStep`, fused. While it computes one step, it already draws and sorts the next one's batch.
+class CapturedStep(ABC):
+    """A step that computes, while it already draws and sorts the next one's batch.
 
     The first step of each side runs kernel by kernel and compiles them; from then on a captured graph is replayed.
+
+    host: whether the entities' table lies in the host's memory; by default that is seen
     """
 
     name = "triton"
 
-    def __init__(
-        self, tables: Tables, sampler: Sampler, settings: TrainingSettings, tuning: compute.KernelShape | None = None
-    ) -> None:
+    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings, host: bool | None = None) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
         self.rate_of: Callable[[int], float] = settings.rate
-        self.tuning = tuning or compute.KernelShape.measured(settings.geometry)
-        device, batch, width = tables.entities.device, sampler.batch, tables.entities.shape[1]
+        self.device = device = sampler.triples.device
         self.on_gpu = device.type == "cuda"
         self.triples = sampler.triples.contiguous()
         self.weight = sampler.weight.float().contiguous()
-        self.orders = [torch.empty(len(self.triples), dtype=torch.int64, device=device) for _ in range(2)]
+        row_type = torch.int32 if len(self.triples) < 1 << 31 else torch.int64
+        self.orders = [torch.empty(len(self.triples), dtype=row_type, device=device) for _ in range(2)]
         self.epochs: list[int | None] = [None, None]
-        self.draws = [Draw(sampler, device) for _ in range(2)]
         self.drawn: int | None = None  # the step whose draw is ready
-        self.coefficients = torch.empty(batch, settings.negatives + 2, device=device)
-        self.points = torch.empty(2, batch, width, device=device)
-        self.relation_gradients = torch.empty(batch, settings.dim, device=device)
-        self.losses, self.loss = torch.empty(batch, device=device), torch.empty((), device=device)
+        self.draws = [self.new_draw() for _ in range(2)]
+        self.host_rows: list[HostRows] | None = None
+        if tables.entities.device.type != device.type if host is None else host:
+            if not tables.optimizer.is_sparse:
+                problem = f"{tables.optimizer.name} moves every row, which the host's memory is too slow for"
+                raise InputError(f"{problem}; use --optimizer sparse-adam or adagrad")
+            self.host_rows = [HostRows((tables.entities, *tables.entity_state), draw.places) for draw in self.draws]
+        self.relation_gradients = torch.empty(sampler.batch, settings.dim, device=device)
+        self.losses, self.loss = torch.empty(sampler.batch, device=device), torch.empty((), device=device)
         # What a captured step reads anew each time it is replayed.
         self.next_draw = torch.zeros((), dtype=torch.int64, device=device)
         self.updates = torch.zeros((), dtype=torch.int64, device=device)
@@ -87,6 +83,22 @@ class TritonStep:
         self.on_device = (0, 0.0)  # updates and rate as they are on the device
         self.graphs: list[Any] = [None, None]
         self.has_run = [False, False]
+
+    @abstractmethod
+    def new_draw(self) -> Any:
+        """Room for a step's batch."""
+
+    @abstractmethod
+    def draw(self, side: int) -> None:
+        """The batch and negatives of the next draw's step."""
+
+    @abstractmethod
+    def pass_rows(self, side: int) -> None:
+        """Loss, and all derivatives that belong to one triple."""
+
+    @abstractmethod
+    def pass_entities(self, side: int) -> None:
+        """Gradients of entities and their update."""
 
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number; return its loss (without the L2 term), not yet read from the device."""
@@ -96,9 +108,11 @@ class TritonStep:
             self.next_draw.fill_(number)
             self.draw(side)
             self.sort(side)
+            if self.host_rows:
+                self.host_rows[side].bring()
         self._shuffle(number + 1)
         self.tables.updates += 1
-        self._tell_device(self.tables.updates, self.rate_of(number))
+        self._tell_device(self.tables.updates, self.tables.optimizer.rate(self.rate_of(number)))
         if not self.on_gpu or not self.has_run[side]:
             self._run(side)
             self.has_run[side] = True
@@ -108,9 +122,17 @@ class TritonStep:
                 with torch.cuda.graph(self.graphs[side]):
                     self._run(side)
             self.graphs[side].replay()
+        if self.host_rows and self.on_gpu:
+            # Whoever reads or writes the tables between two steps does so without a word to the device.
+            torch.cuda.current_stream().synchronize()
         self.drawn = number + 1
         self.on_device = (self.tables.updates + 1, self.on_device[1])
         return self.loss
+
+    def tables_changed(self) -> None:
+        """Someone else wrote to the tables: rows that were read ahead are read again."""
+        if self.host_rows:
+            self.drawn = None
 
     def _shuffle(self, number: int) -> None:
         side, epoch = number % 2, number // 2 // self.sampler.batches_per_epoch
@@ -128,17 +150,27 @@ class TritonStep:
         self.on_device = (updates, rate)
 
     def _run(self, side: int) -> None:
-        """One step, and beside it the draw of the next; the relations' update runs beside the entities'."""
+        """One step, and beside it the draw of the next; the relations' update runs beside the entities'.
+
+        Rows in the host's memory are read ahead while this step computes. Those that it moves itself may be read before
+        or after it writes them back: the next step takes them from here.
+        """
         main = torch.cuda.current_stream() if self.on_gpu else None
         with self._beside(main):
             self.draw(1 - side)
             self.sort(1 - side)
+            if self.host_rows:
+                self.host_rows[1 - side].bring()
         self.pass_rows(side)
         with self._beside(main):
             self.pass_relations(side)
             torch.sum(self.losses, dim=0, out=self.loss)
         self.pass_entities(side)
+        if self.host_rows:
+            self.host_rows[side].send_back()
         self._join(main)
+        if self.host_rows:
+            self.host_rows[1 - side].take_from(self.host_rows[side])
         self.updates += 1
 
     @contextmanager
@@ -165,52 +197,115 @@ class TritonStep:
         kind = {"COMPLEX": compute.is_complex(geometry), "GAP": compute.gap_kind(geometry)}
         return {"DIM": dim, "BLOCK": triton.next_power_of_2(dim), **kind}
 
-    def draw(self, side: int) -> None:
-        """The batch and negatives of the next draw's step."""
-        sampler, count, draw = self.sampler, self.settings.negatives, self.draws[side]
-        stream = randomness.signed(randomness.stream(self.settings.seed, NEGATIVES))
-        compute.sample[(sampler.batch,)](
-            self.next_draw, self.orders[side], self.triples, sampler.true_keys, self.weight,
-            draw.anchors, draw.relations, draw.weight, draw.ids,
-            stream, len(self.triples), sampler.num_entities, sampler.num_relations,
-            sampler.batches_per_epoch, sampler.batch,
-            CORRUPTS_HEAD=side == 1, COUNT=count, BLOCK=triton.next_power_of_2(count),
-            SEARCH=len(self.triples).bit_length(), num_warps=4,
-        )  # fmt: skip
-        self.next_draw += 1
-
     def sort(self, side: int) -> None:
         """The draw's places by the entity, and by the relation, that stands there."""
         self.draws[side].sort()
 
+    def entity_rows(self, side: int) -> tuple[Tensor, Sequence[Tensor]]:
+        """The entities' rows, and what is kept beside them: all, or those that the step touches."""
+        if self.host_rows:
+            local = self.host_rows[side].local
+            return local[0], local[1:]
+        return self.tables.entities, self.tables.entity_state
+
+    def pass_relations(self, side: int) -> None:
+        """Gradients of relations and their update."""
+        self.update_rows(
+            self.tables.relations, self.tables.relation_state, self.relation_gradients, self.draws[side].relation_places
+        )
+
+    def update_rows(
+        self, table: Tensor, state: Sequence[Tensor], gradients: Tensor, places: SortedPlaces, *, local: bool = False
+    ) -> None:
+        """Move the rows that places name by the sum of the places' gradients, (places, width)."""
+        width, step = table.shape[1], (self.updates, self.rate, self.settings.l2)
+        if not self.tables.optimizer.is_sparse:
+            block = min(256, triton.next_power_of_2(width))
+            compute.relations[(len(table), triton.cdiv(width, block))](
+                table, *state, gradients, places.order, places.bounds, *step,
+                DIM=width, BLOCK=block, TILE=8, num_warps=4,
+            )  # fmt: skip
+            return
+        touched.touched_rows[(places.size,)](
+            table, state[0], state[-1], gradients, places.sorted, places.order, *step,
+            places.size, places.last_key, places.key_offset,
+            WIDTH=width, BLOCK=triton.next_power_of_2(width), TILE=4, ADAGRAD=self.is_adagrad, LOCAL=local, num_warps=2,
+        )  # fmt: skip
+
+    @property
+    def is_adagrad(self) -> bool:
+        """Whether what is kept of a row is one number."""
+        return self.tables.optimizer.keeps_rows
+
+
+class TritonStep(CapturedStep):
+    """The step of `ReferenceStep` with each triple's own negatives, fused."""
+
+    draws: list[Draw]
+
+    def __init__(
+        self,
+        tables: Tables,
+        sampler: Sampler,
+        settings: TrainingSettings,
+        tuning: compute.KernelShape | None = None,
+        host: bool | None = None,
+    ) -> None:
+        super().__init__(tables, sampler, settings, host)
+        self.tuning = tuning or compute.KernelShape.measured(settings.geometry)
+        batch, width = sampler.batch, tables.entities.shape[1]
+        self.coefficients = torch.empty(batch, settings.negatives + 2, device=self.device)
+        self.points = torch.empty(2, batch, width, device=self.device)
+
+    def new_draw(self) -> Draw:
+        """Room for a step's batch."""
+        return Draw(self.sampler, self.device, bounded=not self.tables.optimizer.is_sparse)
+
+    def draw(self, side: int) -> None:
+        """The batch and negatives of the next draw's step."""
+        sampler, count, draw = self.sampler, self.settings.negatives, self.draws[side]
+        stream = randomness.signed(randomness.stream(self.settings.seed, NEGATIVES))
+        answers = sampler.heads if side == 1 else sampler.tails
+        compute.sample[(sampler.batch,)](
+            self.next_draw, self.orders[side], self.triples, answers.offsets, answers.keys, self.weight,
+            draw.anchors, draw.relations, draw.weight, draw.ids,
+            stream, len(self.triples), sampler.num_entities, sampler.batches_per_epoch, sampler.batch,
+            CORRUPTS_HEAD=side == 1, COUNT=count, BLOCK=triton.next_power_of_2(count), num_warps=4,
+        )  # fmt: skip
+        block = min(8192, triton.next_power_of_2(sampler.batch))
+        compute.total_weight[(1,)](draw.weight, draw.total, sampler.batch, BLOCK=block, num_warps=self.tuning.row_warps)
+        self.next_draw += 1
+
     def pass_rows(self, side: int) -> None:
         """Loss, and all derivatives that belong to one triple."""
-        settings, tables, draw = self.settings, self.tables, self.draws[side]
-        batch, count = self.sampler.batch, settings.negatives
-        compute.rows[(batch,)](
-            tables.entities, tables.relations, draw.anchors, draw.relations, draw.weight, draw.ids,
+        settings, draw, count = self.settings, self.draws[side], self.settings.negatives
+        table, ids, anchors, none = self.entity_rows(side)[0], draw.ids, draw.anchors, self.sampler.num_entities
+        if self.host_rows:
+            none = draw.places.size
+            ids = self.host_rows[side].ids.view_as(draw.ids)
+            anchors = ids[:, -1].contiguous()
+        compute.rows[(self.sampler.batch,)](
+            table, self.tables.relations, anchors, draw.relations, draw.weight, draw.total, ids,
             self.points, self.relation_gradients, self.coefficients, self.losses,
-            settings.margin, settings.temperature, math.pi / settings.initial_range, len(tables.entities), batch,
-            COUNT=count, COUNT_BLOCK=triton.next_power_of_2(count), BATCH_BLOCK=triton.next_power_of_2(batch),
+            settings.margin, settings.temperature, math.pi / settings.initial_range, none, self.sampler.batch,
+            COUNT=count, COUNT_BLOCK=triton.next_power_of_2(count),
             TILE=self.tuning.row_tile, CORRUPTS_HEAD=side == 1, num_warps=self.tuning.row_warps, **self._shape,
         )  # fmt: skip
 
     def pass_entities(self, side: int) -> None:
         """Gradients of entities and their update."""
-        tables, draw = self.tables, self.draws[side]
-        compute.entities[(len(tables.entities),)](
-            tables.entities, *tables.entity_state, self.points, self.coefficients,
-            draw.order, draw.bounds, self.updates, self.rate, self.settings.l2, self.sampler.batch,
-            COLUMNS=self.settings.negatives + 2, TILE=self.tuning.entity_tile, num_warps=self.tuning.entity_warps,
-            **self._shape,
-        )  # fmt: skip
-
-    def pass_relations(self, side: int) -> None:
-        """Gradients of relations and their update."""
-        tables, draw, dim = self.tables, self.draws[side], self.settings.dim
-        block = min(256, triton.next_power_of_2(dim))
-        compute.relations[(len(tables.relations), triton.cdiv(dim, block))](
-            tables.relations, *tables.relation_state, self.relation_gradients,
-            draw.relation_order, draw.relation_bounds, self.updates, self.rate, self.settings.l2,
-            DIM=dim, BLOCK=block, TILE=8, num_warps=4,
+        places, (table, state) = self.draws[side].places, self.entity_rows(side)
+        step = (self.updates, self.rate, self.settings.l2, self.sampler.batch)
+        columns = self.settings.negatives + 2
+        if not self.tables.optimizer.is_sparse:
+            compute.entities[(len(table),)](
+                table, *state, self.points, self.coefficients, places.order, places.bounds, *step,
+                COLUMNS=columns, TILE=self.tuning.entity_tile, num_warps=self.tuning.entity_warps, **self._shape,
+            )  # fmt: skip
+            return
+        touched.touched_entities[(places.size,)](
+            table, state[0], state[-1], self.points, self.coefficients, places.sorted, places.order, *step,
+            places.size, places.last_key, places.key_offset,
+            COLUMNS=columns, TILE=self.tuning.touched_tile, ADAGRAD=self.is_adagrad, LOCAL=bool(self.host_rows),
+            num_warps=self.tuning.touched_warps, **self._shape,
         )  # fmt: skip

@@ -11,6 +11,7 @@ import torch
 
 from ookg.errors import InputError
 from ookg.system.machine import free_memory
+from ookg.training.gpu_memory import step_bytes
 from ookg.training.optimizers import OPTIMIZERS
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Place, Room
@@ -23,6 +24,7 @@ SHARE = 0.85
 # Bytes for each triple: its ids, its weight, two lists of true answers, two orders, and the sort that makes them.
 TRIPLE_BYTES = 24 + 4 + 2 * 8 + 2 * 8 + 40
 MEASURED_SECONDS, MEASURED_STEPS = 1.0, 20
+WARM_UP_STEPS = 4  # two for each side: on a GPU the first compiles, and the second is captured
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Plan:
         """It in words."""
         place = {
             "device": "memory" if self.device == "CPU" else f"the memory of the {self.device}",
-            "host": "memory",
+            "host": "memory" if self.device == "CPU" else "the machine's memory",
             "disk": "a file",
         }[self.tables]
         free = "" if self.free_bytes is None else f", {_size(self.free_bytes)} are free"
@@ -78,7 +80,8 @@ def plan(
 ) -> Plan:
     """What a training of so many entities, relations and triples takes; nothing is measured yet.
 
-    wanted: where the tables are to lie. "auto" is the memory of the device, or where they do not fit a file
+    wanted: where the tables are to lie. "auto" is the memory of the device; where they do not fit, a file, and for a
+        GPU the machine's memory
     """
     if wanted not in get_args(Wanted):
         raise InputError(f"tables {wanted!r}; choose {', '.join(get_args(Wanted))}")
@@ -88,18 +91,33 @@ def plan(
     row = geometry.entity_width + len(optimizer.keeps) * (1 if optimizer.keeps_rows else geometry.entity_width)
     table_bytes = 4 * entities * row
     others = 12 * relations * geometry.relation_width + TRIPLE_BYTES * triples + 16 * entities
-    free = free_memory(device)
-    place: Place = "disk"
+    free, on_gpu = free_memory(device), device.type == "cuda"
+    place: Place = "host" if on_gpu else "disk"
     if wanted != "auto":
         place = wanted
-    elif free is None or table_bytes + others <= SHARE * free:
+    elif (
+        free is None or table_bytes + others + (step_bytes(settings, row, host=False) if on_gpu else 0) <= SHARE * free
+    ):
         place = "device"
-    needed = others if place == "disk" else others + table_bytes
+    if on_gpu:
+        others += step_bytes(settings, row, host=place == "host")
+        _refuse_what_a_gpu_cannot_reach(place, table_bytes)
+    is_elsewhere = place == "disk" or (place == "host" and on_gpu)
+    needed = others if is_elsewhere else others + table_bytes
     batch = min(settings.batch, triples)
     kind = "GPU" if device.type == "cuda" else "CPU"
     return Plan(
         settings.model, kind, settings.optimizer, place, table_bytes, needed, free, batch, settings.steps
     )  # fmt: skip
+
+
+def _refuse_what_a_gpu_cannot_reach(place: Place, table_bytes: int) -> None:
+    if place == "disk":
+        raise InputError("tables disk with a GPU, which cannot read a file; use --tables host, or --device cpu")
+    free = free_memory(torch.device("cpu"))
+    if place == "host" and free is not None and table_bytes > free:
+        problem = f"tables of {_size(table_bytes)} fit neither into the GPU's memory nor into the machine's"
+        raise InputError(f"{problem}, of which {_size(free)} are free; use --device cpu, lower --dim or try adagrad")
 
 
 def room_for(planned: Plan, folder: Path | None) -> Room:
@@ -113,13 +131,13 @@ def steps_per_second(trainer: Trainer) -> float | None:
     """How fast a trainer is that has taken no step yet, nor has it afterwards; None where it diverges at once."""
     trainer.prepare()
     try:
-        for _ in range(2):  # one for each side: what is made at the first use
-            trainer.step()
+        for _ in range(WARM_UP_STEPS):
+            trainer.step().item()
         begun = time.perf_counter()
-        while trainer.step_number < 2 + MEASURED_STEPS and time.perf_counter() - begun < MEASURED_SECONDS:
+        while trainer.step_number < WARM_UP_STEPS + MEASURED_STEPS and time.perf_counter() - begun < MEASURED_SECONDS:
             loss = trainer.step()
         loss.item()  # a GPU may be behind
-        rate = (trainer.step_number - 2) / (time.perf_counter() - begun)
+        rate = (trainer.step_number - WARM_UP_STEPS) / (time.perf_counter() - begun)
     except RuntimeError as error:
         if RATE_OVERFLOW not in str(error):
             raise

@@ -96,12 +96,6 @@ class Sampler:
         head, relation, tail = self.triples.unbind(dim=1)
         return TrueAnswers.of(tail, relation, head, self.num_entities)
 
-    @cached_property
-    def true_keys(self) -> Tensor:
-        """One number per training triple, ascending; only for graphs whose numbers fit into 64 bits."""
-        head, relation, tail = self.triples.unbind(dim=1)
-        return ((head * self.num_relations + relation) * self.num_entities + tail).sort().values
-
     def is_true(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Whether each triple is one of the training triples."""
         return self.tails.hold(head, relation, tail)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.training.reference_step import ReferenceStep
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
@@ -26,14 +27,17 @@ class Step(Protocol):
 def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -> tuple[Step, str | None]:
     """The fastest step that this machine has for the tables' device, and a note where it is not the fast one."""
     kernel = settings.geometry.kernel
+    on_gpu = sampler.triples.is_cuda
+    if on_gpu and not tables.entities.is_cuda and (kernel is None or kernel.squared):
+        raise InputError(f"{settings.model} is trained with its tables on the device alone; use --tables device")
     if kernel is None or kernel.squared:  # the kernels of training know no squares
         note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
         return ReferenceStep(tables, sampler, settings), note
-    on_gpu = tables.entities.is_cuda
-    if on_gpu and (tables.optimizer.is_sparse or settings.negatives_shared):
-        note = "a GPU has no fast kernel for this yet: training with plain PyTorch, which is much slower"
-        return ReferenceStep(tables, sampler, settings), note
     try:
+        if on_gpu and settings.negatives_shared:
+            from ookg.training.gpu_shared_step import SharedTritonStep
+
+            return SharedTritonStep(tables, sampler, settings), None
         if on_gpu:
             from ookg.training.gpu_step import TritonStep
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
+from ookg.training.gpu_memory import host_zeros
 from ookg.training.optimizers import Optimizer, State, optimizer_for
 from ookg.training.settings import TrainingSettings
 
@@ -22,8 +23,9 @@ from ookg.training.settings import TrainingSettings
 # that trains, in that of the machine, or in a file that is mapped into memory. On a CPU the first two are the same. It
 # never changes a result.
 Place = Literal["device", "host", "disk"]
-# Initial values for a GPU are drawn on the CPU, so many at a time.
-DRAWN_NUMBERS = 1 << 24
+# Initial values for a GPU are drawn on the CPU, so many at a time. For larger tables than the second number a GPU draws
+# them itself, others than a CPU would: one core would be at it for longer than a short training takes.
+DRAWN_NUMBERS, DRAWN_BY_GPU = 1 << 24, 1 << 31
 LARGE_BYTES = 1 << 26
 
 
@@ -38,8 +40,8 @@ class Room:
         """A table of zeros."""
         if self.place == "disk":
             return _mapped_zeros(shape, self.folder or Path(gettempdir()))
-        if self.place == "device" and torch.device(device).type != "cpu":
-            return torch.zeros(shape, device=device)
+        if torch.device(device).type == "cuda":
+            return torch.zeros(shape, device=device) if self.place == "device" else host_zeros(*shape)
         return _in_large_pages(torch.empty(shape)).zero_()
 
 
@@ -129,14 +131,17 @@ class Tables:
         # Drawn on the CPU: the same seed gives the same initial values on every device, and one after the other they
         # are the same however many are drawn at a time.
         generator = torch.Generator().manual_seed(settings.seed)
-        bound = settings.initial_range
+        bound, device = settings.initial_range, self.relations.device  # the one that trains
 
         def fill(table: Tensor) -> None:
-            if table.device.type == "cpu":
+            source = generator
+            if device.type == "cuda" and table.numel() >= DRAWN_BY_GPU:
+                source = torch.Generator(device).manual_seed(settings.seed)
+            if table.device.type == "cpu" == source.device.type:
                 table.uniform_(-bound, bound, generator=generator)
                 return
             for rows in torch.split(table, max(1, DRAWN_NUMBERS // max(1, table.shape[1]))):
-                rows.copy_(torch.empty(rows.shape).uniform_(-bound, bound, generator=generator))
+                rows.copy_(torch.empty(rows.shape, device=source.device).uniform_(-bound, bound, generator=source))
 
         fill(self.entities)
         fill(self.relations)

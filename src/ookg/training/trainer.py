@@ -55,10 +55,12 @@ class Trainer:
         """Take these entity and relation vectors in place of random values, before the first step."""
         self.tables.entities[: self.num_entities].copy_(entities)
         self.tables.relations.copy_(self.geometry.relation_parameters(relations, self.settings.initial_range))
+        self._tables_changed()
 
     def restart(self) -> None:
         """Begin anew, as if no step had been taken."""
         self.tables.draw(self.settings)
+        self._tables_changed()
         self.step_number = 0
 
     def prepare(self) -> float:
@@ -70,11 +72,19 @@ class Trainer:
         """Take one step; return its loss (without the L2 term), not yet read from the device."""
         if self.step_number in self.schedule.drop_steps:
             self.tables.restart_adam()
+            self._tables_changed()
         loss = self.take_step(self.step_number)
         if self.after_step is not None:
             self.after_step(self.tables)
+            self._tables_changed()
         self.step_number += 1
         return loss
+
+    def _tables_changed(self) -> None:
+        """Let a step know that reads rows ahead."""
+        changed = getattr(self.take_step, "tables_changed", None)
+        if changed is not None:
+            changed()
 
     @property
     def entity_vectors(self) -> Tensor:
@@ -107,3 +117,4 @@ class Trainer:
         self.step_number = int(tensors["step_number"])
         if "drop_steps" in tensors:
             self.schedule.drop_steps = tuple(tensors["drop_steps"].tolist())
+        self._tables_changed()
