@@ -133,13 +133,12 @@ def train(
                 return finished
         learned = triples if held_out is None else replace(triples, ids=held_out.trained)
         trainer, planned = _planned(learned, settings, target, tables, storage.directory if storage else None)
-        if progress:
-            _say_what_is_planned(trainer, planned)
         if storage is not None:
             check_room(storage.directory, _model_bytes(triples, trainer))
         run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
-        if resume:
-            run.resume(or_replace=overwrite)
+        is_resumed = resume and run.resume(or_replace=overwrite)
+        if progress and not is_resumed:  # the steps that measure its speed would lose what was resumed
+            _say_what_is_planned(trainer, planned)
         trained = _with_progress(run) if progress else run.run()
         checkpoint = _checkpoint(triples, trained, settings, digest, run.seconds, target)
         checkpoint.provenance["quality"] = _quality(checkpoint.embedding, trained, settings, held_out, valid)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ookg.errors import OokgError, one_line
 from ookg.newcomers.reducer import Degree, Precision, Uniform
+from ookg.system.extras import missing
 from ookg.system.progress import tell
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
-        tell("ookg: PySpark is not installed; install it with `pip install 'ookg[spark]'`")
+        tell(f"ookg: {missing('this', 'PySpark', 'spark')}")
         return 2
     builder = SparkSession.builder.appName(f"ookg {arguments.command}")
     if arguments.master:

@@ -11,6 +11,7 @@ EXTRAS = {
     "postgres": ("psycopg[binary]",),
     "rdf": ("pyoxigraph",),
     "serve": ("fastapi", "httptools", "uvicorn"),
+    "spark": ("pyspark", "pandas"),
 }
 
 
