@@ -47,7 +47,10 @@ def main() -> None:
     print(f"{simulation.hidden.num_hidden} entities hidden; asked and fitted in {perf_counter() - begun:.1f} s")
     for name, fitted in likelihoods.items():
         show(f"newcomers, {name}", fitted)
-    show("known entities", model.calibrated(arguments.held_out).choice.likelihood["known"])
+    try:
+        show("known entities", model.calibrated(arguments.held_out).choice.likelihood["known"])
+    except ookg.OokgError as error:  # a model that has hardly learned is right too seldom
+        print(f"\nknown entities: {error}")
 
 
 if __name__ == "__main__":

@@ -59,10 +59,8 @@ class FittingRelations:
         own = own[own < size]  # new relations say nothing yet
         if not len(own):
             return np.zeros(size)
-        shares = self._together[own].toarray() / np.maximum(self.having[own], 1)[:, None]  # (own, codes)
-        fit: FloatArray = shares.sum(axis=0) / len(own)
-        if len(own) == 1:
-            return fit
-        # A relation of its own is no argument for itself.
-        fit[own] = (shares[:, own].sum(axis=0) - shares[np.arange(len(own)), own]) / (len(own) - 1)
+        shares: FloatArray = self._together[own].T @ (1 / np.maximum(self.having[own], 1))  # summed over its own
+        fit = shares / len(own)
+        if len(own) > 1:  # a relation of its own is no argument for itself
+            fit[own] = (shares[own] - (self.having[own] > 0)) / (len(own) - 1)
         return fit
