@@ -33,6 +33,7 @@ COMMANDS = (
     "tune",
     "import",
     "export",
+    "compact",
     "check",
     "datasets",
     "reproduce",
