@@ -52,7 +52,7 @@ READS_HALVES = platform.machine().lower() in ("aarch64", "arm64") or llvm.get_ho
 
 
 def kernel_table(table: Array) -> Array:
-    """A table as kernels take it, C-contiguous: 16 bits as whole numbers, which `widened` reads (Numba has no halves)."""
+    """A table as kernels take it, C-contiguous: 16 bits as whole numbers, which `widened` reads."""
     table = np.ascontiguousarray(table)
     if table.dtype != np.float16:
         return table
@@ -187,7 +187,9 @@ def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:
         prefetch = builder.module.declare_intrinsic(
             "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         )
-        options = [ir.Constant(number, value) for value in (0, 3, 1)]  # to read, into all caches, data
+        # To read, into the second-level cache, data. The first level has room for few lines that are on their way: rows
+        # that are asked for there hold up the work on the row at hand.
+        options = [ir.Constant(number, value) for value in (0, 2, 1)]
         width = builder.extract_value(array.strides, 0)
         start = builder.gep(builder.bitcast(array.data, pointer), [builder.mul(arguments[1], width)])
         lines = builder.udiv(builder.add(width, ir.Constant(index, LINE - 1)), ir.Constant(index, LINE))

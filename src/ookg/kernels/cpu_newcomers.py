@@ -17,10 +17,12 @@ from ookg.kernels.cpu_compile import (
 )
 from ookg.kernels.threads import run_tasks
 from ookg.models.geometry import Geometry, Move, kernel_of
+from ookg.system.pages import prefer_large_pages
 from ookg.types import Array
 
 GROUPS = 256  # groups per task
-AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on
+MANY_ROWS = 1 << 16  # from which on it pays to hold the known vectors in large pages
+AHEAD = 12  # rows between the one that is asked for from memory and the one that is worked on
 
 
 def weighted_candidates(
@@ -39,6 +41,8 @@ def weighted_candidates(
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,) as they are, not normalised here
     """
     entities, relations = tables
+    if len(rows) >= MANY_ROWS:
+        prefer_large_pages(entities)
     turns = turns_of(geometry, relations)
     sums = np.empty((num_groups, geometry.entity_width), dtype=turns.dtype)
     offsets = group_starts(place, num_groups)

@@ -421,7 +421,7 @@ def _check_input(embedding: Embedding, support: Support, start: Tensor, newcomer
     if start.dtype != embedding.dtype or start.device != embedding.device:
         raise InputError(
             f"start is {start.dtype} on {start.device}, the embedding {embedding.dtype} on "
-            f"{embedding.device}; convert it with start.to(embedding.device, embedding.dtype)"
+            f"{embedding.device}; convert it with start.to(embedding.entities)"
         )
     for name, ids, bound in (
         ("newcomer", newcomers, support.num_newcomers),
