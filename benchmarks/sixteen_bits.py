@@ -4,8 +4,8 @@
 
 FOLDER holds train.txt.gz and test.txt.gz (default: codex-s in OOKG_DATA). A model is trained on it, and both it and its
 `compacted()` rank every test triple from either end, among all entities but other right answers. The overlap is how
-many of the ten nearest entities both have. Then one question is asked of random tables of `entities` rows, in turns; the
-best counts.
+many of the ten nearest entities both have. Then one question is asked of random tables of `entities` rows, in turns;
+the best counts.
 """
 
 from __future__ import annotations

@@ -49,10 +49,7 @@ def evaluated(model: Model, dataset: FewShotDataset, shots: int, **options: obje
 def predicted_ranks(
     model: Model, dataset: FewShotDataset, shots: int, weights: Weights, combine: bool | RankingWeights
 ) -> dict[str, float]:
-    """The rank of the answer to each question over r1 and r2, from all answers that `predict` gives.
-
-    Over r0, which has loops, `predict` and the evaluation differ: a newcomer can be its own answer in the latter.
-    """
+    """The rank of the answer to each question, from all answers that `predict` gives."""
     at = dataset.at("test", shots)
     extended = model.extend(list(at.dataset.aux), weights=weights)
     true = {
@@ -60,8 +57,6 @@ def predicted_ranks(
     }
     ranks: dict[str, float] = {}
     for (head, relation, tail), asks_tail in zip(at.dataset.test, at.asks_tail.tolist(), strict=True):
-        if relation == "r0":
-            continue
         asked = {"head": head} if asks_tail else {"tail": tail}
         options = AnswerOptions(combine, top=1000, drop_known=False)
         found = extended.predict(relation=relation, **asked, options=options).answers

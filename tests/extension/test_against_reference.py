@@ -159,9 +159,12 @@ def reference(model: ookg.Model, given: Given, question: Question, *, combine: b
             scores[label] = VECTOR * position + LINKS * confidence.get(label, 0.0) + HABITS * log1p(seen[label])
     near, far = (0, 2) if question.asks_tail else (2, 0)
     stated = {t[far] for t in all_triples(model) if t[near] == question.asked and t[1] == question.relation}
+    over = [(t[0], t[2]) for t in all_triples(model)[: -len(GIVEN)] if t[1] == question.relation]
+    loops = sum(one == other for one, other in over)
+    if not (loops and loops >= len(over) / 5) and question.asked not in stated:
+        del scores[question.asked]
     weights, trust = {}, None
     if asked >= len(model.entities):
-        del scores[question.asked]
         weights = weights_behind(model, given, asked, relation)
         own = np.array([asked - len(model.entities)])
         trust = next(iter(model.trust(newcomers, own, refine=newcomers.refined is not None, combine=combine)))

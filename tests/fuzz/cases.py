@@ -50,6 +50,8 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv", "--judge"),
     ("evaluate", MODEL, "--dataset", "@dataset/data"),
+    ("evaluate", MODEL, "--test", "graph.tsv", "--ranks", "ranks.parquet"),
+    ("compare", "@tables/ranks.csv", "@tables/ranks.jsonl"),
     ("audit", MODEL, "--sample", "6", "--no-refine"),
     ("tune", MODEL, "--quick", "--trials", "1", "--sample", "6"),
     ("tune", MODEL, "--trials", "1", "--sample", "6", "--steps", "3"),

@@ -69,10 +69,12 @@ def alone(pair: Model) -> list[Model]:
 @pytest.mark.parametrize("head", ["e4", "n0"])
 @pytest.mark.parametrize("weights", [Uniform(), Precision(prior=0.1)])
 def test_answers_are_ranked_by_the_mean_of_standardised_scores(pair: Model, head: str, weights: Any) -> None:
-    parts = [scores(one.extend(NEW, weights=weights), head) for one in alone(pair)]
+    extended = [one.extend(NEW, weights=weights) for one in alone(pair)]
+    parts = [scores(one, head) for one in extended]
     expected: dict[str, float] = dict.fromkeys(parts[0], 0.0)
-    for part in parts:
-        known = np.array([score for label, score in part.items() if label.startswith("e")])
+    for one, part in zip(extended, parts, strict=True):
+        asked, relation = one.entities.find(head), one.relations.find("r0")
+        known = one.scores(np.array([[asked, relation, number] for number in range(len(pair.entities))]))
         for label, score in part.items():
             expected[label] += (score - known.mean()) / known.std() / 2
     together = scores(pair.extend(NEW, weights=weights), head)
@@ -230,7 +232,7 @@ def test_an_update_lets_all_learn_and_readers_have_what_belongs_together(directo
     assert scores(reader.extend(NEW), "n0") == before  # its files are still there
     assert not version_files(directory / "companions" / "rotate")
     after = scores(living, "n0")
-    assert after.keys() == before.keys() | {"n0", "n2"}
+    assert after.keys() == before.keys() | {"n2"}
     assert scores(model.extend(), "n0") == after
 
 

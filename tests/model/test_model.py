@@ -80,13 +80,13 @@ def test_false_triples_are_not_evidence(line: Model) -> None:
 
 def test_predict_for_a_known_entity_drops_or_marks_known_answers(line: Model) -> None:
     found = line.predict(head="a", relation="next")
-    assert [(answer.entity, answer.rank) for answer in found.answers] == [("a", 1), ("c", 2), ("d", 3)]
-    assert found.answers[0].score == -1.0  # |0 + 1 - 0|
+    assert [(answer.entity, answer.rank) for answer in found.answers] == [("c", 1), ("d", 2)]
+    assert found.answers[0].score == -1.0  # |0 + 1 - 2|; a itself is as near, and no answer
     assert found.explanation == []
     marked = line.predict(head="a", relation="next", known_answers="mark", top=2)
-    assert [(answer.entity, answer.is_known) for answer in marked.answers] == [("b", True), ("a", False)]
+    assert [(answer.entity, answer.is_known) for answer in marked.answers] == [("b", True), ("c", False)]
     heads = line.predict(relation="far", tail="d", known_answers="mark")
-    assert [answer.entity for answer in heads.answers] == ["a", "b", "c", "d"]
+    assert [answer.entity for answer in heads.answers] == ["a", "b", "c"]
 
 
 def test_predict_for_a_new_entity_and_explain(line: Model) -> None:
@@ -102,7 +102,7 @@ def test_predict_for_a_new_entity_and_explain(line: Model) -> None:
 def test_new_entities_are_answers_too(line: Model) -> None:
     given = [("x", "next", "b"), ("y", "next", "d")]  # x at 0, y at 4
     found = line.predict(given, relation="next", tail="d", top=2)
-    assert [(answer.entity, answer.is_new) for answer in found.answers] == [("d", False), ("c", False)]
+    assert [(answer.entity, answer.is_new) for answer in found.answers] == [("c", False), ("b", False)]
     marked = line.predict(given, relation="next", tail="d", top=1, known_answers="mark")
     assert [(answer.entity, answer.is_new, answer.is_known) for answer in marked.answers] == [("y", True, True)]
     without = line.predict(given, relation="next", tail="d", known_answers="mark", new_answers=False)

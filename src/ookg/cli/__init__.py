@@ -29,6 +29,7 @@ COMMANDS = (
     "rollback",
     "names",
     "evaluate",
+    "compare",
     "audit",
     "tune",
     "import",

@@ -376,8 +376,13 @@ def print_notes(notes: Sequence[str]) -> None:
         note(f"note: {text}")
 
 
-def check_output(path: str, inputs: Sequence[str | None], model: str | None = None) -> None:
-    """Refuse to write over what is read, an input file or a file of the model, or where nothing can be written."""
+def check_output(
+    path: str, inputs: Sequence[str | None], model: str | None = None, *, overwrite: bool | None = None
+) -> None:
+    """Refuse to write over what is read, an input file or a file of the model, or where nothing can be written.
+
+    overwrite: whether a file that is there may be replaced; None where the caller sees to that
+    """
     from ookg.errors import InputError
     from ookg.graph.reading import STANDARD_INPUT
     from ookg.system.files import check_place
@@ -392,6 +397,8 @@ def check_output(path: str, inputs: Sequence[str | None], model: str | None = No
             raise InputError(f"{path}: is read or written by this command already; write to another file")
     if model is not None and Path(model).resolve() in (target, *target.parents):
         raise InputError(f"{path}: lies in the model's directory; write to another place")
+    if overwrite is False and target.exists():
+        raise InputError(f"{path}: is there already; give --overwrite to replace it, or write to another file")
     check_place(path)
 
 

@@ -11,7 +11,7 @@ from ookg.graph.statistics import GraphStatistics
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.given import LabelledVectors
 from ookg.simulation.trust import TrustTable
-from ookg.types import IntArray
+from ookg.types import BoolArray, IntArray
 
 
 class KnownModel(LabelledVectors, Protocol):
@@ -24,6 +24,10 @@ class KnownModel(LabelledVectors, Protocol):
     @property
     def statistics(self) -> GraphStatistics:
         """What is counted on the training triples."""
+
+    @property
+    def loops(self) -> BoolArray:
+        """(relations,) over which of them an entity can be its own answer."""
 
     @property
     def known_evidence(self) -> GraphEvidence:

@@ -153,14 +153,21 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
     """Write -D with each new entity into the scores."""
     geometry = state.model.embedding.geometry
     for group in state.everyone:
-        if len(group.entities) == 1 and group.entities[0] == asked.entity:
-            continue  # nothing is its own answer
+        if len(group.entities) == 1 and group.entities[0] == asked.entity and not _may_be_itself(state, asked):
+            continue
         relation = relation_vector(state, asked.relation)
         newcomers = np.arange(len(group.entities))
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)
         gaps = geometry.gap(point, geometry.project(vectors, relation)).float().cpu().numpy()
         scores[group.entities] = np.where(np.isnan(gaps), -np.inf, -gaps)
+
+
+def _may_be_itself(state: State, asked: Asked) -> bool:
+    """Whether the asked entity can be its own answer: training often has it so over the relation, or it is stated."""
+    if asked.relation < state.num_trained and state.model.loops[asked.relation]:
+        return True
+    return asked.entity in state.graph.answers(asked.entity, asked.relation, asks_tail=asked.asks_tail)
 
 
 def _prediction(
@@ -178,9 +185,9 @@ def _prediction(
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
     if not options.new_answers:
         scores[num_known:] = -np.inf
-    if entity >= num_known:
-        scores[entity] = -np.inf
     stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)
+    if not _may_be_itself(state, asked):
+        scores[entity] = -np.inf
     if options.drop_known:
         scores[stated] = -np.inf
     best = best_places(scores, options.top)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ookg.graph.grown import row_keys
 from ookg.graph.index import GraphIndex
-from ookg.graph.statistics import DENSE_RELATIONS, GraphStatistics
+from ookg.graph.statistics import DENSE_RELATIONS, GraphStatistics, loop_counts
 from ookg.types import IntArray
 
 COUNTED_AT_ONCE = 1 << 22  # triples up to which counting may take 100 bytes for each
@@ -46,6 +46,11 @@ class KnownGraph:
             return GraphStatistics.of(self.index)
         return self._counted or GraphStatistics.count(self.triples, self.num_entities, self.num_relations)
 
+    @cached_property
+    def loop_counts(self) -> IntArray:
+        """(2, relations) how many triples join an entity to itself, and how many there are."""
+        return loop_counts(self.triples, self.num_relations)
+
     def without(self, gone: IntArray) -> KnownGraph:
         """The same without some of its triples, (triples, 3), each of them once: as if they had never been there."""
         return _LessGraph(self, gone) if len(gone) else self
@@ -80,3 +85,8 @@ class _LessGraph(KnownGraph):
     def statistics(self) -> GraphStatistics:
         """Degrees of entities and co-occurrence of relations."""
         return self._whole.statistics.without(self.index, self._gone)
+
+    @cached_property
+    def loop_counts(self) -> IntArray:
+        """(2, relations) how many triples join an entity to itself, and how many there are."""
+        return self._whole.loop_counts - loop_counts(self._gone, self.num_relations)

@@ -267,8 +267,18 @@ def _most_frequent_pairs(pairs_of: Callable[[IntArray], Any], most: IntArray) ->
 
 def relations_with_loops(triples: IntArray, num_relations: int) -> BoolArray:
     """(relations,) whether many triples over each of the first relations join an entity to itself (`LOOP_SHARE`)."""
+    return often_loops(loop_counts(triples, num_relations))
+
+
+def loop_counts(triples: IntArray, num_relations: int) -> IntArray:
+    """(2, relations) over each of the first relations, how many triples join an entity to itself, and how many all."""
     loops = triples[triples[:, 0] == triples[:, 2], 1]
-    have, all_of = (np.bincount(part, minlength=num_relations)[:num_relations] for part in (loops, triples[:, 1]))
+    return np.stack([np.bincount(part, minlength=num_relations)[:num_relations] for part in (loops, triples[:, 1])])
+
+
+def often_loops(counts: IntArray) -> BoolArray:
+    """(relations,) whether loops are common over each, by `loop_counts`: there an entity can be its own answer."""
+    have, all_of = counts
     has_loops: BoolArray = (have > 0) & (have >= LOOP_SHARE * all_of)
     return has_loops
 

@@ -21,6 +21,7 @@ from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassification
 from ookg.evaluation.few_shot import FewShotFigures
 from ookg.evaluation.growing import GrowthFigures
 from ookg.evaluation.judging import classify_judged, fit_judge
+from ookg.evaluation.known_links import KnownLinksResult, evaluate_known
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
@@ -38,7 +39,7 @@ from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
 from ookg.graph.names import Names
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.statistics import GraphStatistics, often_loops
 from ookg.graph.triples import TripleSource
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
@@ -61,7 +62,7 @@ from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_c
 from ookg.storage.companions import named, save_together
 from ookg.storage.names import add_names, stored_names
 from ookg.system.progress import Reporter
-from ookg.types import IntArray
+from ookg.types import BoolArray, IntArray
 
 __all__ = [
     "Answer",
@@ -191,6 +192,21 @@ class Model:
             progress=progress,
         )
 
+    def evaluate_known(
+        self,
+        test: TripleSource,
+        *,
+        valid: TripleSource = (),
+        combine: bool | RankingWeights = False,
+        ties: TieRule = "mean",
+        seed: int = 0,
+    ) -> KnownLinksResult:
+        """Ordinary link prediction on test triples of known entities, with the rank of every question.
+
+        valid: further true triples, which are no wrong answers; combine: rank by all evidence; seed: of the intervals
+        """
+        return evaluate_known(self, test, valid=valid, combine=combine, ties=ties, seed=seed)
+
     def tune(self, settings: TuningSettings | None = None) -> Tuning:
         """Choose power, refinement and combination on known entities made new again; `with_choice` takes the choice."""
         return tune(self.checkpoint, settings)
@@ -253,6 +269,12 @@ class Model:
         if counted is not None:
             return counted
         return GraphStatistics.count(self.checkpoint.triples, len(self.entities), len(self.relations))
+
+    @cached_property
+    def loops(self) -> BoolArray:
+        """(relations,) over which of them an entity can be its own answer: training has enough triples like that."""
+        graph = self.checkpoint.graph
+        return np.zeros(len(self.relations), dtype=np.bool_) if graph is None else often_loops(graph.loop_counts)
 
     @cached_property
     def known_evidence(self) -> GraphEvidence:
@@ -410,9 +432,9 @@ class Model:
     ) -> Prediction:
         """The best tails for (head, relation) or heads for (relation, tail); the given end may be known or new.
 
-        Candidates are all known entities and the new ones of `given` (unless new_answers is False), but for the
-        asked entity itself if it is new. Answers that the training or given triples already state are left out, or
-        kept and marked.
+        Candidates are all known entities and the new ones of `given` (unless new_answers is False). The asked entity
+        itself is one only over relations that often join an entity to itself in training (`loops`). Answers that the
+        training or given triples already state are left out, or kept and marked.
 
         With none of weights, refine and combine, a question about a newcomer is answered by what `ways` has for its
         number of triples; `Prediction.way` says how. If one of them is given, weights are correlation weights by
