@@ -15,8 +15,9 @@
       entities.safetensors   text: the labels' bytes one after the other; offsets: where each begins; order: the ids in
                              the order of their labels' bytes
       relations.safetensors  the same
-      index.safetensors      the training triples by entity (`GraphIndex`): offsets, link, other; and degree: how many
-                             ends of training triples each entity is
+      index.safetensors      the training triples by entity (`GraphIndex`): offsets, link, other; degree: how many ends
+                             of training triples each entity is; and loops: how many triples over each relation join
+                             an entity to itself, and how many there are
       cooccurrence.parquet   relation, other, entities (how many have both)
       triples.parquet        head, relation, tail: the training triples as ids, in the order of the training
 
