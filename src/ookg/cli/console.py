@@ -170,10 +170,10 @@ def namer(arguments: argparse.Namespace, names: Names) -> Callable[[str], str]:
     return shown
 
 
-def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool]) -> str:
+def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool], *, quiet: bool = False) -> str:
     """The id that a text means: itself where it is one, else the only one that has it for a name, with a note.
 
-    kind: "entity" or "relation"; is_there: whether there is one with this id
+    kind: "entity" or "relation"; is_there: whether there is one with this id; quiet: without the note
     """
     from ookg.errors import InputError
 
@@ -184,7 +184,8 @@ def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool]) -
         some = ", ".join(map(repr, ids[:MOST_IDS])) + ", ..." * (len(ids) > MOST_IDS)
         raise InputError(f"{kind} {text!r} is the name of {len(ids):,} ids ({some}); give one of them")
     if ids:
-        note(f"note: {kind} {text!r} is {ids[0]!r}")
+        if not quiet:
+            note(f"note: {kind} {text!r} is {ids[0]!r}")
         return ids[0]
     return text
 

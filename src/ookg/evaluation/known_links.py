@@ -17,6 +17,7 @@ from ookg.errors import InputError
 from ookg.evaluation.ranks import QuestionRanks, RankFigures
 from ookg.evaluation.subject import EvaluatedModel
 from ookg.evidence.combined import CombinedScorer, RankingWeights
+from ookg.graph.fitting import FittingRelations
 from ookg.graph.triples import TripleSource, as_triples
 from ookg.newcomers.given import find_given
 from ookg.newcomers.reducer import Uniform
@@ -24,9 +25,12 @@ from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import TieRule
 from ookg.scoring.scorer import Scorer, TranslationScorer
+from ookg.simulation.likelihood import HiddenAnswers, Likelihood
 from ookg.system.display import counted
 from ookg.system.progress import Progress
 from ookg.types import BoolArray, IntArray
+
+MOST_KNOWN = 20_000  # questions that the likelihood of known entities is fitted to: few of them have a held-out answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +109,34 @@ def evaluate_known(
         notes.append(f"the model was trained on {counted(seen, 'test triple')}: the figures are too good")
     parts = ranks.by_relation(seed), ranks.by_direction(seed), ranks.by_triples(seed)
     return KnownLinksResult(ties, ranks, ranks.figures(seed), *parts, left_out, notes)
+
+
+def fit_known_likelihood(model: EvaluatedModel, held_out: TripleSource, seed: int = 0) -> Likelihood:
+    """How likely answers about known entities are right: those that held-out triples state.
+
+    All known entities are asked about, those without a held-out triple too, over all relations that fit them.
+    """
+    if seed < 0:
+        raise InputError(f"seed {seed}; give 0 or more")
+    checkpoint, triples = model.checkpoint, as_triples(held_out)
+    if checkpoint.graph is None:
+        problem = "this model came without its training triples, by which it is known what fits an entity"
+        raise InputError(f"{problem}; import it with --triples")
+    if triples.truth is not None and not triples.truth.all():
+        raise InputError(f"{triples.source}: it holds triples labelled false; give true ones")
+    ids = triples.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)
+    ids = ids[np.all(ids >= 0, axis=1)]
+    if seen := int(checkpoint.index.has(ids).sum()):
+        problem = f"{triples.source}: the model was trained on {seen:,} of its triples"
+        raise InputError(f"{problem}; give triples that training did not have")
+    everyone, true = np.arange(len(checkpoint.entities)), np.concatenate([checkpoint.triples, ids])
+    answers = HiddenAnswers(everyone, checkpoint.triples, true, FittingRelations(checkpoint.index))
+    outcome = answers.outcomes(_scorer(model, False), len(everyone), seed, MOST_KNOWN)
+    fitted = Likelihood.fit(outcome, 1 + len(model.companions), seed)
+    if fitted is None:
+        problem = f"{triples.source}: only {int(outcome.right.sum()):,} answers are right"
+        raise InputError(f"{problem}, too few to say how likely answers are; hold out more triples")
+    return fitted
 
 
 def _both_ends(triples: IntArray) -> Queries:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -15,38 +15,19 @@ from ookg.evidence.combined import RankingWeights, answer_scores, reasons
 from ookg.evidence.source import Asked, Spoken
 from ookg.extension.answers import Answer, Prediction, Reasons
 from ookg.extension.lookup import entity_id, relation_id
+from ookg.extension.question import Question
 from ookg.extension.reasons import answer_reasons, explanation, first_link, trust_in
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
 from ookg.scoring.nearest import best_places, gaps_to_all
+from ookg.simulation.likelihood import ANSWERS, Likelihood, Standings, answer_features, asked_about
 from ookg.simulation.ways import Way, Ways
-from ookg.types import Scores
+from ookg.types import BoolArray, FloatArray, Scores
+
+__all__ = ["AnswerOptions", "Question", "Ranking", "answered"]
 
 # How many questions are scored against all entities in one pass.
 QUESTIONS_AT_ONCE = 64
-
-
-@dataclass(frozen=True)
-class Question:
-    """(head, relation, ?) or (?, relation, tail)."""
-
-    relation: str
-    head: str | None = None
-    tail: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.head is None) == (self.tail is None):
-            raise InputError("give either a head or a tail; the other one is what is asked for")
-
-    @property
-    def asked(self) -> str:
-        """The end that is given."""
-        return self.head if self.head is not None else str(self.tail)
-
-    @property
-    def asks_tail(self) -> bool:
-        """Whether the tail is the open end."""
-        return self.head is not None
 
 
 @dataclass(frozen=True)
@@ -55,16 +36,20 @@ class AnswerOptions:
 
     combine: rank by the vector together with direct links and habits of relations; None: as `Model.combines` says
     top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
+    min_probability: leave out answers that are less likely to be right
     """
 
     combine: bool | RankingWeights | None = None
     top: int = 10
     drop_known: bool = True
     new_answers: bool = True
+    min_probability: float | None = None
 
     def __post_init__(self) -> None:
         if self.top < 1:
             raise InputError(f"top {self.top}; ask for 1 or more answers")
+        if self.min_probability is not None and not 0 <= self.min_probability <= 1:
+            raise InputError(f"a probability of {self.min_probability}; give one from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -73,10 +58,12 @@ class Ranking:
 
     ways: by the asked newcomer's number of triples; known entities answer by their vectors
     weights: where there are no ways, how evidence is weighed; None if the vector alone ranks
+    unmeasured: what says how likely answers are where that was not measured; None: nothing does
     """
 
     ways: Ways | None
     weights: RankingWeights | None = None
+    unmeasured: Likelihood | None = None
 
     @classmethod
     def of(cls, state: State, options: AnswerOptions) -> Ranking:
@@ -99,6 +86,14 @@ class Ranking:
         group = None if self.ways is None else state.group(entity)
         return None if group is None or self.ways is None else group.way(entity, self.ways)
 
+    def likelihood(self, state: State, entity: int, weights: RankingWeights | None, models: int) -> Likelihood | None:
+        """How likely answers about an entity are right. weights: of the evidence that counts, if any does"""
+        if entity < state.num_known:
+            return state.model.known_likelihood(combine=weights is not None, models=models)
+        is_refined = state.preparation.refine is not None
+        combine, chosen = weights is not None, self.ways is not None
+        return state.model.likelihood(refine=is_refined, combine=combine, chosen=chosen, models=models)
+
 
 def answered(state: State, questions: Sequence[Question], options: AnswerOptions, ranking: Ranking) -> list[Prediction]:
     """The answers to many questions; they pass over the entities together. ranking: as `Ranking.of` says"""
@@ -112,7 +107,8 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
         of_models = [_distance_scores(model, part) for model in (state, *state.companions)]
         for place, one in enumerate(part):
             vectors = [scores[place] for scores in of_models]
-            answers.append(_prediction(state, one, vectors, options, ranking))
+            prediction = _prediction(state, one, vectors, options, ranking)
+            answers.append(replace(prediction, question=questions[start + place]))
     return answers
 
 
@@ -183,6 +179,10 @@ def _prediction(
     counts = RankingWeights.alone() if weights is None and len(together) > 1 else weights
     if counts is not None:
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
+    likelihood = ranking.likelihood(state, entity, weights, len(together)) or ranking.unmeasured
+    if likelihood is None and options.min_probability is not None:
+        raise InputError(no_probability(state.entities.label(entity), is_new=entity >= num_known))
+    above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
     stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)
@@ -190,27 +190,55 @@ def _prediction(
         scores[entity] = -np.inf
     if options.drop_known:
         scores[stated] = -np.inf
-    best = best_places(scores, options.top)
+    best = best_places(scores, options.top if likelihood is None else max(options.top, ANSWERS) + 1)
+    probability: Sequence[float | None] = [None] * len(best)
+    if likelihood is not None and above is not None:
+        probability = _probabilities(state, asked, likelihood, above.of(scores[best]), np.isin(best, stated))
+    least = options.min_probability or 0.0
+    kept = [n for n, value in enumerate(probability[: options.top]) if value is None or value >= least]
+    best, probability = best[kept], [probability[n] for n in kept]
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     speaks = reasons(spoken, weights, best) if weights is not None else [[] for _ in best]
-    rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, strict=True)
+    rows = zip(
+        best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, probability, kept, strict=True
+    )
     answers = [
         Answer(
             label,
             score,
-            rank,
+            place_in_rank + 1,
             is_known=place in known,
             is_new=place >= num_known,
             link=first_link(state, place, mine),
             reasons=answer_reasons(state, asked, place, mine),
+            probability=chance,
         )
-        for rank, (place, score, label, mine) in enumerate(rows, start=1)
+        for place, score, label, mine, chance, place_in_rank in rows
     ]
     if entity < num_known:
         return Prediction(answers, [], [], None)
     made_of = Reasons(partial(explanation, state, entity, asked.relation))
     trust = trust_in(state, entity, combine=weights is not None if way is None else None)
     return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(len(together)))
+
+
+def _probabilities(
+    state: State, asked: Asked, likelihood: Likelihood, standing: FloatArray, stated: BoolArray
+) -> list[float]:
+    """(answers,) how likely each is right, best first; 1 for what is stated."""
+    about = asked_about(state.model.fitting, state.graph.links_of(asked.entity)[0], asked.code)
+    probability = np.ones(len(standing))
+    probability[~stated] = likelihood.of(answer_features(standing[~stated], about))
+    return list(probability.tolist())
+
+
+def no_probability(label: str, *, is_new: bool) -> str:
+    """Why an answer has no probability, and how to get one."""
+    if is_new:
+        remedy = "`ookg tune --save` does it, by simulation (see docs/asking.md)"
+        return f"how likely answers about new entities such as {label!r} are was not measured with this model; {remedy}"
+    remedy = "`ookg calibrate DIR HELD_OUT` does it"
+    return f"how likely answers about known entities such as {label!r} are was not measured with this model; {remedy}"
 
 
 def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:

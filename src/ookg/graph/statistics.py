@@ -79,10 +79,10 @@ class GraphStatistics:
         known = known[is_touched[known[:, 0]] | is_touched[known[:, 2]]]
         ends = position[known[:, [0, 2]]]  # (known triples, 2), -1 where the entity is not touched
         pairs = [np.stack([ends[:, side], known[:, 1]], axis=1) for side in (0, 1)]
-        before = _pair_matrix(np.concatenate([pair[pair[:, 0] >= 0] for pair in pairs]), len(touched), num_relations)
+        before = pair_matrix(np.concatenate([pair[pair[:, 0] >= 0] for pair in pairs]), len(touched), num_relations)
         place = place.reshape(-1, 2)
         added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
-        after = before.maximum(_pair_matrix(added, len(touched), num_relations))
+        after = before.maximum(pair_matrix(added, len(touched), num_relations))
         change = counted_together(after) - counted_together(before)
         return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
 
@@ -98,8 +98,8 @@ class GraphStatistics:
         rows, owner = index.rows_of(touched)
         known = np.stack([owner, index.links(rows).astype(np.int64) % max(1, index.num_relations)], axis=1)
         added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
-        before = _pair_matrix(known, len(touched), num_relations)
-        after = before.maximum(_pair_matrix(added, len(touched), num_relations))
+        before = pair_matrix(known, len(touched), num_relations)
+        after = before.maximum(pair_matrix(added, len(touched), num_relations))
         gained = np.flatnonzero(np.diff(after.indptr) > np.diff(before.indptr))
         change = counted_together(after[gained], bounded=False) - counted_together(before[gained], bounded=False)
         table = self.cooccurrence
@@ -121,8 +121,8 @@ class GraphStatistics:
         rows, owner = left.rows_of(touched)
         known = np.stack([owner, left.links(rows).astype(np.int64) % max(1, num_relations)], axis=1)
         lost = np.concatenate([np.stack([place[:, side], gone[:, 1]], axis=1) for side in (0, 1)])
-        after = _pair_matrix(known, len(touched), num_relations)
-        before = after.maximum(_pair_matrix(lost, len(touched), num_relations))
+        after = pair_matrix(known, len(touched), num_relations)
+        before = after.maximum(pair_matrix(lost, len(touched), num_relations))
         change = counted_together(before, bounded=False) - counted_together(after, bounded=False)
         cooccurrence = (self.cooccurrence - change).tocsr()
         cooccurrence.eliminate_zeros()
@@ -215,7 +215,7 @@ def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: i
     Row or column r is "is a head of r", relations + r is "is a tail of r".
     """
     heads, tails = triples[:, [0, 1]], triples[:, [2, 1]] + [0, num_relations]
-    has = _pair_matrix(np.concatenate([heads, tails]), num_entities, 2 * num_relations)
+    has = pair_matrix(np.concatenate([heads, tails]), num_entities, 2 * num_relations)
     return counted_together(has)
 
 
@@ -285,10 +285,10 @@ def often_loops(counts: IntArray) -> BoolArray:
 
 def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
     pairs = np.concatenate([triples[:, [0, 1]], triples[:, [2, 1]]])
-    return _pair_matrix(pairs, num_entities, num_relations)
+    return pair_matrix(pairs, num_entities, num_relations)
 
 
-def _pair_matrix(pairs: IntArray, num_entities: int, num_relations: int) -> Any:
+def pair_matrix(pairs: IntArray, num_entities: int, num_relations: int) -> Any:
     """(entities, relations) with 1 where the entity has the relation. int64: float counts are exact only up to 2²⁴."""
     ones = np.ones(len(pairs), dtype=np.int64)
     has = sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(num_entities, num_relations))

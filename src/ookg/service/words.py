@@ -91,6 +91,7 @@ class Words:
                     "name": self.names.name(answer.entity),
                     "score": answer.score,
                     "rank": answer.rank,
+                    "probability": answer.probability,
                     "is_known": answer.is_known,
                     "is_new": answer.is_new,
                     "reasons": [] if company is None else self._reasons(question, answer, company),
