@@ -70,7 +70,7 @@ class Embedding:
         # Part by part: the table may be larger than the memory that is left.
         entities = torch.empty(self.entities.shape, dtype=torch.float16)
         for start in range(0, self.num_entities, PART_ROWS):
-            part = self.entities[start : start + PART_ROWS]
+            part = self.entities[start : start + PART_ROWS].cpu()
             entities[start : start + PART_ROWS] = part
             if not torch.isfinite(entities[start : start + PART_ROWS]).equal(torch.isfinite(part)):
                 raise InputError(
