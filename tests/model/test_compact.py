@@ -19,6 +19,7 @@ from ookg.models import GEOMETRIES, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.prior import Residuals
 from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.simulated import simulate
 from ookg.storage.checkpoint import load_checkpoint
 from ookg.training.settings import TrainingSettings
 from ookg.types import Array
@@ -101,6 +102,12 @@ def test_it_answers_as_one_of_32_bits_with_the_same_numbers(model: ookg.Model, r
         assert len(answers[0]) > 5
     assert torch.equal(one.vector("new", "r1"), other.vector("new", "r1"))
     assert one.vector("new", "r1").dtype == torch.float32
+
+
+def test_known_entities_are_made_new_again_with_the_same_numbers(model: ookg.Model) -> None:
+    one, other = (simulate(made.checkpoint) for made in (model.compacted(), with_rounded(model)))
+    assert one.embedding.entities.dtype == torch.float32
+    assert torch.equal(one.embedding.entities, other.embedding.entities)
 
 
 def test_it_is_stored_in_half_the_room_and_read_again(model: ookg.Model, tmp_path: Path) -> None:
