@@ -5,9 +5,8 @@
 A model with random vectors and a random graph is written into a temporary folder, and removed in the end. It is then
 opened, asked for an id and for labels, extended by one newcomer and asked a question in a process of its own, twice:
 with its files dropped from the system's cache, and with them in it. A small model goes the same way first, so that
-imports and compiled kernels do not count.
-Memory is what the process holds more than before; mapped pages of files count as "files", and can be taken back by the
-system at any time.
+imports and compiled kernels do not count. Memory is what the process holds more than before; mapped pages of files
+count as "files", and can be taken back by the system at any time.
 """
 
 from __future__ import annotations

@@ -67,6 +67,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("import", "arrays", "@import/arrays-npy", "--out", "m"),
     ("import", "kge", "@import/kge", "--vocabulary", "@import/kge", "--out", "m"),
     ("export", MODEL, "--out", "out", "--given", "graph.tsv"),
+    ("compact", MODEL, "--out", "m"),
     ("export", MODEL, "--out", "out", "--format", "kge"),
     ("datasets", "list"),
     ("datasets", "stats", "@dataset/data"),

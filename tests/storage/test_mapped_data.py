@@ -201,3 +201,25 @@ def test_triples_that_do_not_fit_the_index(model: Model, tmp_path: Path) -> None
     number = len(model.checkpoint.triples)
     with pytest.raises(ModelFileError, match=f"damaged model \\({number - 1} triples and an index of {number}\\)"):
         len(opened.triples)
+
+
+def test_loops_are_stored_and_counted_where_they_are_not(tmp_path: Path) -> None:
+    rows = [("a", "r", "a"), ("a", "r", "b"), ("b", "s", "a"), ("c", "s", "c"), ("c", "r", "c")]
+    settings = ookg.TrainingSettings(dim=4, steps=2, batch=4, negatives=2)
+    ookg.train(rows, settings, device="cpu").save(tmp_path / "model")
+    stored = load_checkpoint(tmp_path / "model").graph
+    assert stored is not None
+    assert stored.loop_counts.tolist() == [[2, 1], [3, 2]]
+    assert "triples" not in vars(stored)
+    [path] = (tmp_path / "model").glob("data-*/index.safetensors")
+    arrays = load_file(path)
+    older = {name: array for name, array in arrays.items() if name != data.LOOPS}
+    save_file(older, path)
+    description = json.loads((tmp_path / "model" / "model.json").read_text())
+    sizes = description["bytes"] | {path.name: path.stat().st_size}
+    counted = data.map_data(path.parent, sizes, None).graph
+    assert counted is not None
+    assert counted.loop_counts.tolist() == [[2, 1], [3, 2]]
+    save_file(arrays | {data.LOOPS: np.zeros(3, np.int64)}, path)
+    with pytest.raises(ValueError, match="loops of 1 relations instead of 2"):
+        data.map_data(path.parent, sizes, None)

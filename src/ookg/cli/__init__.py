@@ -37,6 +37,7 @@ COMMANDS = (
     "calibrate",
     "import",
     "export",
+    "compact",
     "check",
     "datasets",
     "reproduce",

@@ -194,7 +194,7 @@ def _mrr(embedding: Embedding, test: _Asked, scored: BoolArray, num_candidates: 
     answers = test.answers.distinct_below(num_candidates)
     for rows in _chunks(np.flatnonzero(scored), answers.counts):
         queries = test.queries.select(rows)
-        vectors = embedding.entities[torch.from_numpy(queries.entity).to(embedding.device)]
+        vectors = embedding.rows(torch.from_numpy(queries.entity).to(embedding.device))
         ranks[rows] = query_rank_counts(candidates, vectors, queries, answers.select(rows)).ranks()
     return float((1 / ranks).mean())
 

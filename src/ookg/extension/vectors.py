@@ -30,7 +30,7 @@ def relation_vector(state: State, relation: int) -> Tensor:
 def entity_vector(state: State, entity: int, relation: int) -> Tensor:
     """(1, entity_width) of a known entity, or a new one that is represented, as a question over a relation sees it."""
     if entity < state.num_known:
-        return state.model.embedding.entities[entity][None]
+        return state.model.embedding.rows(torch.tensor([entity]))
     group = state.group(entity)
     assert group is not None  # `lookup.entity_id` has refused what has no group
     queries = np.array([relation]) if state.preparation.weights.needs_query else None
@@ -39,8 +39,8 @@ def entity_vector(state: State, entity: int, relation: int) -> Tensor:
 
 def entity_vectors(state: State, entities: IntArray, relation: int) -> Tensor:
     """(entities, entity_width) as a question over a relation sees them; NaN where there is none."""
-    table = state.model.embedding.entities
-    rows = table[torch.from_numpy(np.where(entities < state.num_known, entities, 0)).to(table.device)]
+    embedding = state.model.embedding
+    rows = embedding.rows(torch.from_numpy(np.where(entities < state.num_known, entities, 0)).to(embedding.device))
     is_new = entities >= state.num_known
     rows[torch.from_numpy(is_new).to(rows.device)] = torch.nan
     wanted = entities[is_new]

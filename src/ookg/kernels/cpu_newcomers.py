@@ -6,13 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row, task_done, wait_for_tasks
+from ookg.kernels.cpu_compile import (
+    compiled,
+    kernel_table,
+    next_task,
+    prefetch_row,
+    task_done,
+    wait_for_tasks,
+    widened,
+)
 from ookg.kernels.threads import run_tasks
 from ookg.models.geometry import Geometry, Move, kernel_of
+from ookg.system.pages import prefer_large_pages
 from ookg.types import Array
 
 GROUPS = 256  # groups per task
-AHEAD = 6  # rows between the one that is asked for from memory and the one that is worked on
+MANY_ROWS = 1 << 16  # from which on it pays to hold the known vectors in large pages
+AHEAD = 12  # rows between the one that is asked for from memory and the one that is worked on
 
 
 def weighted_candidates(
@@ -26,19 +36,21 @@ def weighted_candidates(
 ) -> Array:
     """Σ w · candidate over the rows of each group, (num_groups, entity_width); 0 for a group without rows.
 
-    tables: the entities' and the relations' vectors, C-contiguous; the entities' may be a memory-mapped file
+    tables: the entities' and the relations' vectors, C-contiguous; the entities' may be a mapped file, of 16 bits too
     links: known neighbour, relation, and whether the newcomer is the head, by row of the support
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,) as they are, not normalised here
     """
     entities, relations = tables
+    if len(rows) >= MANY_ROWS:
+        prefer_large_pages(entities)
     turns = turns_of(geometry, relations)
-    sums = np.empty((num_groups, geometry.entity_width), dtype=entities.dtype)
+    sums = np.empty((num_groups, geometry.entity_width), dtype=turns.dtype)
     offsets = group_starts(place, num_groups)
     run_tasks(
         _sum_groups,
         -(-num_groups // GROUPS),
         len(rows) * geometry.entity_width,
-        np.asarray(entities),
+        kernel_table(entities),
         turns,
         links,
         rows,
@@ -78,7 +90,7 @@ def _add_candidate(vector: Array, turns: Array, relation: int, is_head: bool, we
         translation = turns[0, relation]
         signed = -weight if is_head else weight
         for k in range(len(total)):
-            total[k] += weight * vector[k] + signed * translation[k]
+            total[k] += weight * widened(vector[k]) + signed * translation[k]
     else:
         cosine, sine = turns[0, relation], turns[1, relation]
         dim = len(cosine)
@@ -86,7 +98,7 @@ def _add_candidate(vector: Array, turns: Array, relation: int, is_head: bool, we
         signed = -weight if is_head else weight
         for k in range(dim):
             c, s = weight * cosine[k], signed * sine[k]
-            real, imaginary = vector[k], other_vector[k]
+            real, imaginary = widened(vector[k]), widened(other_vector[k])
             total[k] += real * c - imaginary * s
             other_total[k] += real * s + imaginary * c
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ookg.kernels.cpu_compile import compiled, next_task, prefetch_row, task_done, wait_for_tasks
+from ookg.kernels.cpu_compile import (
+    compiled,
+    kernel_table,
+    next_task,
+    prefetch_row,
+    task_done,
+    wait_for_tasks,
+    widened,
+)
 from ookg.kernels.cpu_newcomers import AHEAD, GROUPS, group_starts, turns_of
 from ookg.kernels.threads import run_tasks
 from ookg.models.geometry import Geometry
@@ -22,7 +30,7 @@ def residual_sums(
     totals = np.zeros((3, size, geometry.entity_width))
     numbers = len(directed) * geometry.entity_width
     links = owner, neighbor, group_starts(directed, size)
-    run_tasks(_sum_residuals, size, numbers, np.asarray(entities), turns_of(geometry, relations), links, totals)
+    run_tasks(_sum_residuals, size, numbers, kernel_table(entities), turns_of(geometry, relations), links, totals)
     return totals
 
 
@@ -45,12 +53,12 @@ def estimates(
     """
     entities, relations = tables
     chosen, directed, place = rows
-    sums = np.zeros((2, num_groups, geometry.entity_width), dtype=entities.dtype)
+    sums = np.zeros((2, num_groups, geometry.entity_width), dtype=relations.dtype)
     run_tasks(
         _sum_estimates,
         -(-num_groups // GROUPS),
         len(chosen) * geometry.entity_width,
-        np.asarray(entities),
+        kernel_table(entities),
         turns_of(geometry, relations),
         links,
         (chosen, directed, group_starts(place, num_groups)),
@@ -70,7 +78,7 @@ def _set_candidate(vector: Array, turns: Array, relation: int, is_head: bool, ca
         translation = turns[0, relation]
         sign = np.float32(-1 if is_head else 1)
         for k in range(len(candidate)):
-            candidate[k] = vector[k] + sign * translation[k]
+            candidate[k] = widened(vector[k]) + sign * translation[k]
     else:
         cosine, sine = turns[0, relation], turns[1, relation]
         dim = len(cosine)
@@ -78,7 +86,7 @@ def _set_candidate(vector: Array, turns: Array, relation: int, is_head: bool, ca
         sign = np.float32(-1 if is_head else 1)
         for k in range(dim):
             c, s = cosine[k], sign * sine[k]
-            real, imaginary = vector[k], other_vector[k]
+            real, imaginary = widened(vector[k]), widened(other_vector[k])
             candidate[k] = real * c - imaginary * s
             other_candidate[k] = real * s + imaginary * c
 
@@ -86,7 +94,7 @@ def _set_candidate(vector: Array, turns: Array, relation: int, is_head: bool, ca
 @compiled(leaf=True)
 def _add_residual(own: Array, candidate: Array, residual: Array, total: Array, square: Array) -> None:
     for k in range(len(own)):
-        value = np.float64(own[k])
+        value = np.float64(widened(own[k]))
         off = value - candidate[k]
         residual[k] += off * off
         total[k] += value
@@ -99,7 +107,7 @@ def _sum_residuals(
 ) -> None:
     """A task is a directed relation."""
     owner, neighbor, starts = links
-    candidate = np.empty(entities.shape[1], dtype=entities.dtype)
+    candidate = np.empty(entities.shape[1], dtype=turns.dtype)
     task = next_task(board, 0)
     while task >= 0:
         for row in range(starts[task], starts[task + 1]):
@@ -134,7 +142,7 @@ def _sum_estimates(
     neighbor, relation, is_head = links
     chosen, directed, starts = rows
     precision, centre, centre_precision = typical
-    candidate, held = np.empty(entities.shape[1], dtype=entities.dtype), np.empty(entities.shape[1], entities.dtype)
+    candidate, held = np.empty(entities.shape[1], dtype=turns.dtype), np.empty(entities.shape[1], turns.dtype)
     task = next_task(board, 0)
     while task >= 0:
         for group in range(task * GROUPS, min(sums.shape[1], (task + 1) * GROUPS)):

@@ -11,6 +11,7 @@ from ookg.kernels.cpu_compile import (
     MODULI,
     compiled,
     gap_kind,
+    kernel_table,
     next_task,
     slice_gap,
     task_done,
@@ -30,14 +31,15 @@ def rank_counts(
 ) -> tuple[Array, Array]:
     """How many rows of a table are closer to each point than the point's answer, and how many others as close.
 
-    points: (queries, entity_width); table: (entities, entity_width); answers: (queries,) rows of the table
+    points: (queries, entity_width); table: (entities, entity_width), of 16 bits or more
+    answers: (queries,) rows of the table
     others, offsets: rows that do not count for query n are others[offsets[n]:offsets[n + 1]], in any order
     """
     query = np.repeat(np.arange(len(answers)), np.diff(offsets))
     others = others[np.lexsort((others, query))]
     answers, offsets = np.ascontiguousarray(answers), np.ascontiguousarray(offsets)
     counts = np.zeros((-(-len(table) // BLOCK), 2, len(answers)), dtype=np.int64)
-    points, table = np.ascontiguousarray(points), np.ascontiguousarray(table)
+    points, table = np.ascontiguousarray(points), kernel_table(table)
     tasks = -(-len(answers) // TILE) * len(counts)
     numbers = len(answers) * table.size
     run_tasks(_count, tasks, numbers, points, table, answers, others, offsets, gap_kind(geometry), counts)
@@ -47,9 +49,9 @@ def rank_counts(
 
 def gap_to_all(geometry: Geometry, points: Array, table: Array) -> Array:
     """The gaps from each point to each row of a table, (points, width) and (rows, width) -> (points, rows)."""
-    gaps = np.empty((len(points), len(table)), dtype=np.result_type(points, table))
+    gaps = np.empty((len(points), len(table)), dtype=np.result_type(points, table))  # of 16 bits and 32: 32
     tasks = -(-len(points) // TILE) * -(-len(table) // BLOCK)
-    arrays = np.ascontiguousarray(points), np.ascontiguousarray(table)
+    arrays = np.ascontiguousarray(points), kernel_table(table)
     run_tasks(_fill_gaps, tasks, len(points) * table.size, *arrays, gap_kind(geometry), gaps)
     return np.square(gaps, out=gaps) if kernel_of(geometry).squared else gaps
 

@@ -75,6 +75,6 @@ def _mean_reciprocal_rank(embedding: Embedding, asked: IntArray, true: IntArray)
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries)))
         part = queries.select(rows)
-        vectors = embedding.entities[torch.from_numpy(part.entity).to(embedding.device)]
+        vectors = embedding.rows(torch.from_numpy(part.entity).to(embedding.device))
         ranks.append(query_rank_counts(embedding, vectors, part, others.select(rows)).ranks())
     return float((1 / np.concatenate(ranks)).mean())

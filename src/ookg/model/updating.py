@@ -192,6 +192,9 @@ def training_settings(checkpoint: Checkpoint) -> TrainingSettings:
     if checkpoint.graph is None or not {"model", "dim", "steps"} <= set(checkpoint.settings):
         problem = "this model was imported, and how it was trained is not known"
         raise InputError(f"{problem}; train it here with `ookg train` to update it")
+    if checkpoint.embedding.entities.dtype == torch.float16:
+        problem = "this model has vectors of 16 bits, which are made to be asked"
+        raise InputError(f"{problem}; update the model that it was made of, and compact that again")
     return TrainingSettings.from_dict(checkpoint.settings)
 
 

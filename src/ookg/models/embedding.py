@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,8 @@ from ookg.errors import InputError
 from ookg.models.geometry import Geometry
 from ookg.types import FloatArray
 
+LARGEST_HALF = 65_504  # of 16 bits
+PART_ROWS = 1 << 20  # that are rounded at a time
 PAIRS = 1000  # of known entities, whose mean gap is a yardstick
 
 
@@ -20,7 +22,9 @@ PAIRS = 1000  # of known entities, whose mean gap is a yardstick
 class Embedding:
     """The trained vectors. They are never changed: what is new gets vectors of its own.
 
-    entities: (entities, geometry.entity_width); relations: (relations, geometry.relation_width)
+    entities: (entities, geometry.entity_width), of 16 bits where room counts more than the last digits; `rows` and what
+        is computed with them are of 32 bits then
+    relations: (relations, geometry.relation_width)
     """
 
     geometry: Geometry
@@ -46,6 +50,35 @@ class Embedding:
         return len(self.relations)
 
     @property
+    def dtype(self) -> torch.dtype:
+        """What is computed with the vectors is of this type."""
+        return torch.float32 if self.entities.dtype == torch.float16 else self.entities.dtype
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Vectors of known entities, (..., entity_width)."""
+        return self.entities[ids].to(self.dtype)
+
+    def widened(self) -> Embedding:
+        """The same vectors in the type that is computed with: of 16 bits, a copy that takes twice their room."""
+        return self if self.entities.dtype == self.dtype else replace(self, entities=self.entities.to(self.dtype))
+
+    def compacted(self) -> Embedding:
+        """The entities' vectors in 16 bits each: half the room, and three digits that count."""
+        if self.geometry.kernel is None:
+            problem = f"vectors of 16 bits are for models with a kernel of their own, and this is {self.geometry.name}"
+            raise InputError(f"{problem}; leave it as it is")
+        # Part by part: the table may be larger than the memory that is left.
+        entities = torch.empty(self.entities.shape, dtype=torch.float16)
+        for start in range(0, self.num_entities, PART_ROWS):
+            part = self.entities[start : start + PART_ROWS].cpu()
+            entities[start : start + PART_ROWS] = part
+            if not torch.isfinite(entities[start : start + PART_ROWS]).equal(torch.isfinite(part)):
+                raise InputError(
+                    f"vectors with numbers beyond {LARGEST_HALF:,} do not fit into 16 bits; leave it as it is"
+                )
+        return replace(self, entities=entities, relations=self.relations.to("cpu", self.dtype))
+
+    @property
     def device(self) -> torch.device:
         """Where the tables are."""
         return self.entities.device
@@ -55,7 +88,7 @@ class Embedding:
         """The mean gap between two known entities, over some pairs that the number of entities determines."""
         pairs = np.random.default_rng(self.num_entities).integers(0, self.num_entities, (2, PAIRS))
         pairs = pairs[:, pairs[0] != pairs[1]]
-        one, other = (self.entities[torch.from_numpy(ids).to(self.device)] for ids in pairs)
+        one, other = (self.rows(torch.from_numpy(ids).to(self.device)) for ids in pairs)
         mean = float(self.plain_gaps(one, other).mean()) if pairs.size else 0.0
         return mean if mean > 0 else 1.0
 

@@ -186,7 +186,7 @@ class Newcomers:
         """
         table = self.embedding.entities
         is_new = entities >= len(table)
-        rows = table[torch.from_numpy(np.where(is_new, 0, entities)).to(table.device)]
+        rows = self.embedding.rows(torch.from_numpy(np.where(is_new, 0, entities)).to(table.device))
         if not is_new.any():
             return rows
         newcomers = entities[is_new] - len(table)
@@ -259,7 +259,7 @@ def fastest_reduction(embedding: Embedding) -> Reduction:
     if isinstance(embedding.geometry, Projected):
         return least_squares
     table = embedding.entities
-    if table.is_cuda or table.dtype != torch.float32 or embedding.geometry.kernel is None:
+    if table.is_cuda or embedding.dtype != torch.float32 or embedding.geometry.kernel is None:
         return reference_sums
     try:
         from ookg.kernels.cpu_newcomers import weighted_candidates
@@ -285,7 +285,7 @@ def reference_sums(
     rows: rows of the support; place: (rows,) their groups, ascending; weights: (rows,)
     """
     device, width = embedding.device, embedding.geometry.entity_width
-    sums = torch.zeros(size, width, device=device, dtype=embedding.entities.dtype)
+    sums = torch.zeros(size, width, device=device, dtype=embedding.dtype)
     step = max(1, CHUNK_NUMBERS // width)
     for start in range(0, len(rows), step):
         chunk = slice(start, start + step)

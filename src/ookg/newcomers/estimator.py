@@ -27,7 +27,7 @@ def candidates(embedding: Embedding, support: Support, rows: IntArray) -> Tensor
 def candidates_of(embedding: Embedding, links: Links) -> Tensor:
     """The same for links of any entity to known ones, (links, entity_width)."""
     device, geometry, relation = embedding.device, embedding.geometry, links[1]
-    neighbors = embedding.entities[torch.from_numpy(links[0]).to(device)]
+    neighbors = embedding.rows(torch.from_numpy(links[0]).to(device))
     is_head = torch.from_numpy(links[2]).to(device)
     if isinstance(geometry, Projected):
         numbers, place = (torch.from_numpy(part).to(device) for part in np.unique(relation, return_inverse=True))

@@ -100,7 +100,7 @@ class Residuals:
         # A scalar for both directions: they differ little, and newcomers tied together need the same seen from either.
         sides = precision.mean(dim=1)
         weight = torch.cat([sides[:-1].view(-1, 2).mean(dim=1), sides[-1:]])
-        kind = entities.dtype
+        kind = embedding.dtype
         held = typical / extent.clamp(min=least)
         tables = precision.to(kind), centre.to(kind), held.to(kind), (variance / typical).to(kind)
         return cls(*tables, weight.cpu().numpy(), typical)
@@ -151,7 +151,7 @@ class Residuals:
     ) -> Tensor:
         """e·P and P of each group, (2, size, entity_width), in plain PyTorch."""
         table, device = embedding.entities, embedding.device
-        sums = torch.zeros(2, size, table.shape[1], dtype=table.dtype, device=device)
+        sums = torch.zeros(2, size, table.shape[1], dtype=embedding.dtype, device=device)
         step, sizes = max(1, CHUNK_NUMBERS // table.shape[1]), np.bincount(place, minlength=size)
         for start in range(0, len(rows), step):
             chunk = rows[start : start + step]
@@ -161,7 +161,7 @@ class Residuals:
             sums[0].index_add_(0, group, candidates(embedding, support, chunk) * precision)
             sums[1].index_add_(0, group, precision)
             if prior > 0:
-                share = torch.from_numpy(prior / sizes[place[start : start + step]]).to(table)
+                share = torch.from_numpy(prior / sizes[place[start : start + step]]).to(sums)
                 held = share[:, None] * self.centre_precision[directed]
                 sums[0].index_add_(0, group, self.centre[directed] * held)
                 sums[1].index_add_(0, group, held)
@@ -171,7 +171,7 @@ class Residuals:
 def _compiled(embedding: Embedding) -> ModuleType | None:
     """The compiled loops that can take the place of plain PyTorch, if there are any."""
     table = embedding.entities
-    if table.is_cuda or table.dtype != torch.float32 or embedding.geometry.kernel is None:
+    if table.is_cuda or embedding.dtype != torch.float32 or embedding.geometry.kernel is None:
         return None
     try:
         from ookg.kernels import cpu_prior
@@ -241,7 +241,7 @@ def reference_residual_sums(embedding: Embedding, owned: Owned) -> Tensor:
     for start in range(0, len(owned.directed), step):
         part = slice(start, start + step)
         neighbor, directed = owned.neighbor[part], owned.directed[part]
-        own = embedding.entities[torch.from_numpy(owned.owner[part]).to(device)]
+        own = embedding.rows(torch.from_numpy(owned.owner[part]).to(device))
         off = own - candidates_of(embedding, (neighbor, directed // 2, directed % 2 == 0))
         reached, lengths = (torch.from_numpy(run).to(device) for run in np.unique(directed, return_counts=True))
         # Sums by segment: adding by index would race on a GPU, and the last bits be chance.

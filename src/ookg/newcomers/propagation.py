@@ -67,7 +67,7 @@ def propagated(embedding: Embedding, triples: IntArray, start: Embedding, rounds
     """
     geometry, device = embedding.geometry, embedding.device
     known, trained = embedding.num_entities, embedding.num_relations
-    entities = torch.cat([embedding.entities, start.entities[known:].to(device)])
+    entities = torch.cat([embedding.widened().entities, start.entities[known:].to(device)])
     relations = torch.cat([embedding.relations, start.relations[trained:].to(device)])
     grown = Embedding(geometry, entities, relations)
     if geometry.projects and not isinstance(geometry, Projected):

@@ -129,7 +129,7 @@ def default_refinement(embedding: Embedding, training_margin: float | None = Non
     if margin is None or not margin > 0:
         bits = randomness.draws(randomness.stream(0, ROWS), torch.arange(2 * SAMPLED_PAIRS))
         pairs = randomness.below(bits, embedding.num_entities).view(2, -1).to(embedding.device)
-        gaps = embedding.geometry.entity_gap(*(embedding.entities[ids] for ids in pairs))
+        gaps = embedding.geometry.entity_gap(*(embedding.rows(ids) for ids in pairs))
         margin = max(float(gaps.median()) / GAPS_A_MARGIN, 1e-6)
     return RefineSettings(margin=MARGIN_SHARE * margin, lr=RATE_SHARE * (margin + 2.0) / embedding.geometry.dim)
 
@@ -343,6 +343,7 @@ def refine(
     the same bits (unless `seconds` ends it).
     """
     newcomers = np.arange(support.num_newcomers) if newcomers is None else newcomers
+    embedding = embedding.widened()  # thousands of steps read it
     _check_input(embedding, support, start, newcomers)
     has_start = torch.isfinite(start).all(dim=1).cpu().numpy()
     live = np.flatnonzero(has_start & (support.counts[newcomers] > 0))
@@ -417,9 +418,9 @@ def _check_input(embedding: Embedding, support: Support, start: Tensor, newcomer
     shape = (len(newcomers), embedding.geometry.entity_width)
     if tuple(start.shape) != shape:
         raise InputError(f"start of shape {tuple(start.shape)}; give one row for each newcomer, {shape}")
-    if start.dtype != embedding.entities.dtype or start.device != embedding.device:
+    if start.dtype != embedding.dtype or start.device != embedding.device:
         raise InputError(
-            f"start is {start.dtype} on {start.device}, the embedding {embedding.entities.dtype} on "
+            f"start is {start.dtype} on {start.device}, the embedding {embedding.dtype} on "
             f"{embedding.device}; convert it with start.to(embedding.entities)"
         )
     for name, ids, bound in (

@@ -47,7 +47,7 @@ class RelationPairs:
     def vectors(self, ids: IntArray) -> Tensor:
         """The vectors of known and new entities, (ids, entity_width)."""
         known, device = self.embedding.num_entities, self.embedding.device
-        vectors = self.embedding.entities[torch.from_numpy(np.where(ids < known, ids, 0)).to(device)]
+        vectors = self.embedding.rows(torch.from_numpy(np.where(ids < known, ids, 0)).to(device))
         is_new = ids >= known
         if is_new.any():
             vectors[torch.from_numpy(is_new).to(device)] = self.newcomers[
@@ -136,7 +136,7 @@ class RelationFit:
         answers = geometry.project(self.pairs.vectors(side.answer[rows]), relations)
         positive = geometry.gap(points, answers)
         negative = geometry.gap(
-            points[:, None], geometry.project(embedding.entities[drawn], relations[:, None])
+            points[:, None], geometry.project(embedding.rows(drawn), relations[:, None])
         )  # (rows, negatives)
         logits = (-self.settings.temperature * negative).masked_fill(~usable, -torch.inf)
         # A row without a usable negative has no softmax: its negatives weigh nothing.

@@ -75,7 +75,7 @@ class System:
         """The unknown vectors, (num_unknown, entity_width), in the embedding's type and on its device."""
         embedding = self.fixed.embedding
         dim = embedding.geometry.dim
-        vectors = torch.empty(self.num_unknown, embedding.geometry.entity_width, dtype=embedding.entities.dtype)
+        vectors = torch.empty(self.num_unknown, embedding.geometry.entity_width, dtype=embedding.dtype)
         largest = max(len(self._move_owner), self.num_unknown, len(self.fixed.ids) + len(self.fixed.newcomers), 1)
         step = max(1, CHUNK_NUMBERS // largest)
         for first in range(0, dim, step):

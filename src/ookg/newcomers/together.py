@@ -176,7 +176,7 @@ def solve_together(
     rows = trained.relations.new_full((ties.num_new_relations, trained.geometry.relation_width), torch.nan)
     extended = replace(trained, relations=torch.cat([trained.relations, rows])) if len(rows) else trained
     nothing, unmade = np.zeros(len(ties.triples), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_)
-    empty = trained.entities.new_empty(0, trained.geometry.entity_width)
+    empty = torch.empty(0, trained.geometry.entity_width, dtype=trained.dtype, device=trained.device)
     if anchors is None:
         anchors = Anchors(np.empty(0, dtype=np.int64), empty)
     state = Together(ties, extended, ties.support, ties.rows(nothing)[1], empty, unmade, nothing)
@@ -197,8 +197,9 @@ def _with_entities(state: Together, weights: Weights, graph: GraphStatistics, an
     both = np.append(reached, True)[ties.member].all(axis=1)
     extra, peers = _within_limit(ties, *ties.rows(usable & both), depth)
     state = replace(state, support=ties.support.merged(extra), peers=peers)
-    vectors = embedding.entities.new_full((len(ties.members), embedding.geometry.entity_width), torch.nan)
     device = embedding.device
+    shape = len(ties.members), embedding.geometry.entity_width
+    vectors = torch.full(shape, torch.nan, dtype=embedding.dtype, device=device)
     vectors[torch.from_numpy(anchors.place).to(device)] = anchors.vectors
     is_unknown = reached.copy()
     is_unknown[anchors.place] = False

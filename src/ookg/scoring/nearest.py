@@ -13,7 +13,7 @@ from ookg.types import IntArray, Scores
 def gaps_to_all(embedding: Embedding, points: Tensor) -> Scores:
     """The gaps from each point to each known entity, (points, entity_width) -> (points, entities)."""
     table = embedding.entities
-    if table.is_cuda or table.dtype != torch.float32 or embedding.geometry.kernel is None:
+    if table.is_cuda or embedding.dtype != torch.float32 or embedding.geometry.kernel is None:
         return embedding.geometry.gap_to_all(points, table).float().cpu().numpy()
     try:
         from ookg.kernels.cpu_ranking import gap_to_all

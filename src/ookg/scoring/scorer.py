@@ -104,7 +104,7 @@ class TranslationScorer(Scorer):
     def answer_scores(self, queries: Queries) -> Tensor:
         """-D to each known entity."""
         embedding = self.newcomers.embedding
-        scores = embedding.entities.new_empty(len(queries), self.num_known)
+        scores = torch.empty(len(queries), self.num_known, dtype=embedding.dtype, device=embedding.device)
         for view in views(embedding, self._vectors(queries), queries):
             gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.entities)
             if len(view.rows) == len(queries):
@@ -134,7 +134,8 @@ class TranslationScorer(Scorer):
 
     def all_answer_scores(self, queries: Queries, num_entities: int) -> Tensor:
         """-D to each known and new entity; -inf where it has no vector."""
-        scores = self.newcomers.embedding.entities.new_empty(len(queries), num_entities)
+        embedding = self.newcomers.embedding
+        scores = torch.empty(len(queries), num_entities, dtype=embedding.dtype, device=embedding.device)
         for rows, table in self._tables(queries, num_entities):
             part = queries.select(rows)
             for view in views(table, self._vectors(part), part):
@@ -159,7 +160,9 @@ class TranslationScorer(Scorer):
         newcomers = self.newcomers.with_room_for(num_entities - self.num_known)
         trained = newcomers.embedding
         new = np.arange(self.num_known, num_entities)
-        table = torch.cat([trained.entities, trained.entities.new_empty(len(new), trained.entities.shape[1])])
+        table = torch.cat(
+            [trained.entities.to(trained.dtype), trained.relations.new_empty(len(new), trained.entities.shape[1])]
+        )
         needs_query = newcomers.weights.needs_query and newcomers.refined is None
         relations = np.unique(queries.relation) if needs_query else np.zeros(1, dtype=np.int64)
         for relation in relations:

@@ -181,7 +181,7 @@ def simulate(
         question; None takes the model's own vectors as they are, which is quick and too kind
     """
     require_triples(checkpoint)
-    embedding = checkpoint.embedding
+    embedding = checkpoint.embedding.widened()
     hidden = hide(checkpoint.triples, embedding.num_entities, embedding.num_relations, settings)
     require_two(hidden.num_hidden)
     if retraining is not None:

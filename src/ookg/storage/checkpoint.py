@@ -11,12 +11,13 @@
     companions/NAME/      models that answer together with it, each a directory like this one; model.json says which
                           version of each (`storage.companions`)
     data-XXXXXXXX/
-      vectors.safetensors    entities and relations, float32
+      vectors.safetensors    entities and relations, float32; entities float16 in a model of 16 bits
       entities.safetensors   text: the labels' bytes one after the other; offsets: where each begins; order: the ids in
                              the order of their labels' bytes
       relations.safetensors  the same
-      index.safetensors      the training triples by entity (`GraphIndex`): offsets, link, other; and degree: how many
-                             ends of training triples each entity is
+      index.safetensors      the training triples by entity (`GraphIndex`): offsets, link, other; degree: how many ends
+                             of training triples each entity is; and loops: how many triples over each relation join
+                             an entity to itself, and how many there are
       cooccurrence.parquet   relation, other, entities (how many have both)
       triples.parquet        head, relation, tail: the training triples as ids, in the order of the training
       counted-*.safetensors  what was counted on a large graph when it was first needed (`storage.counts`)
@@ -95,6 +96,7 @@ UPDATE_STATE_NAME = re.compile(r"update-to-([0-9]{1,18})\.safetensors")
 PROBE_FILE = ".probe"  # written and removed, to see whether anything can be
 NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
 DIGEST = "digest"  # in model.json and in that section: of all the rest
+ENTITY_TYPES = (torch.float16, torch.float32, torch.float64)  # relations have the last two
 DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
 ATTEMPTS = 1000  # at loading a model that is replaced all the time; each one but the first is after a replacement
 RESTORE = "the model is damaged, restore it or train again"
@@ -545,8 +547,8 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
         # The tensors are mapped into memory: what is not touched is not read.
         with safe_open(data / VECTORS, framework="pt", device=device) as file:
             embedding = Embedding(geometry, file.get_tensor("entities"), file.get_tensor("relations"))
-        for table in (embedding.entities, embedding.relations):
-            if table.dtype not in (torch.float32, torch.float64):
+        for table, kinds in ((embedding.entities, ENTITY_TYPES), (embedding.relations, ENTITY_TYPES[1:])):
+            if table.dtype not in kinds:
                 raise ValueError(f"vectors of {table.dtype}, expected float32")
         is_old = description["version"] < VERSION
         content = read_old_data(data) if is_old else map_data(data, description["bytes"], lock)

@@ -25,7 +25,7 @@ from scipy import sparse
 from ookg.errors import ModelFileError
 from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
-from ookg.graph.statistics import GraphStatistics
+from ookg.graph.statistics import GraphStatistics, loop_counts
 from ookg.graph.vocabulary import StoredVocabulary, Texts, Vocabulary
 from ookg.models.embedding import Embedding
 from ookg.system.files import PathLock, save_tensors
@@ -38,6 +38,7 @@ FILES = (VECTORS, ENTITIES, RELATIONS, INDEX, PAIRS, TRIPLES)
 # Version 1 has its labels, and the degrees, in tables.
 OLD_ENTITIES, OLD_RELATIONS = "entities.parquet", "relations.parquet"
 OLD_FILES = (VECTORS, OLD_ENTITIES, OLD_RELATIONS, PAIRS, TRIPLES)
+LOOPS = "loops"  # in the index: how many triples over each relation join an entity to itself, and how many there are
 CHECKED_BYTES = 1 << 24  # files up to this size are checked, by digest and content, whenever a model is opened
 
 
@@ -62,7 +63,7 @@ def write_data(folder: Path, embedding: Embedding, stored: StoredData) -> None:
         return
     index, statistics = graph.index, graph.statistics
     arrays = {"offsets": index.offsets, "link": index.link, "other": index.other, "degree": statistics.degree}
-    write_arrays(folder / INDEX, arrays)
+    write_arrays(folder / INDEX, arrays | {LOOPS: graph.loop_counts.ravel()})
     pairs = statistics.cooccurrence.tocoo()
     columns = {"relation": pairs.coords[0], "other": pairs.coords[1], "entities": pairs.data}
     pq.write_table(pa.table(columns), folder / PAIRS)
@@ -128,6 +129,11 @@ class StoredGraph(KnownGraph):
         if int(offsets[0]) != 0 or int(offsets[-1]) != len(link):
             raise ValueError(f"an index of {offsets[-1]} rows that has {len(link)}")
         self.index = GraphIndex(offsets.astype(np.int64, copy=False), link, other, num_relations, str(folder / INDEX))
+        self._loops = None
+        if LOOPS in arrays:  # not in directories that were written before it was counted there
+            self._loops = whole_numbers(arrays, LOOPS)
+            if len(self._loops) != 2 * num_relations:
+                raise ValueError(f"loops of {len(self._loops) // 2} relations instead of {num_relations}")
         if is_checked:
             self.index.check()
             if (self._degree != np.diff(offsets)).any():
@@ -149,6 +155,13 @@ class StoredGraph(KnownGraph):
             if len(triples) != len(self):
                 raise ValueError(f"{len(triples)} triples and an index of {len(self)}")
             return triples
+
+    @cached_property
+    def loop_counts(self) -> IntArray:
+        """(2, relations) how many triples join an entity to itself, and how many there are."""
+        if self._loops is None:
+            return loop_counts(self.triples, self.num_relations)
+        return self._loops.astype(np.int64).reshape(2, -1)
 
     @cached_property
     def statistics(self) -> GraphStatistics:
