@@ -79,9 +79,7 @@ def test_without_triples_uniform_weights_work(run: Run, folder: Path) -> None:
     assert "no training triples: uniform weights work" in run(*IMPORT)
     run("embed", "model", "new.tsv", "--out", "new.parquet")
     for weights in ("degree", "precision"):
-        assert "training triples" in run(
-            "embed", "model", "new.tsv", "--out", "n.parquet", "--weights", weights, code=2
-        )
+        assert "training triples" in run("embed", "model", "new.tsv", "--out", "n.csv", "--weights", weights, code=2)
 
 
 def test_triples_that_the_model_does_not_fit_are_told(run: Run, folder: Path) -> None:
