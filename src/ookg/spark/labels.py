@@ -18,6 +18,7 @@ from ookg.system.files import atomic_write
 from ookg.types import Array, IntArray, Numbers
 
 LEAST_ROOM = 1.5  # slots per label; their number is a power of two
+BLOCK = 256  # labels that are looked up together
 
 
 class LabelIndex:
@@ -88,20 +89,31 @@ def _find(
     asked: Array, asked_starts: Array, data: Array, starts: Array, order: Array, slots: Array, places: Array
 ) -> None:
     mask, high = np.uint64(len(slots) - 1), np.uint64(0xFFFFFFFF00000000)
-    for row in range(len(places)):
-        first, last = asked_starts[row], asked_starts[row + 1]
-        value = _hash(asked, first, last)
-        slot = value & mask
-        places[row] = -1
-        while slots[slot] != np.uint64(0) and places[row] < 0:
-            if (slots[slot] & high) == (value & high):
-                place = np.int64(slots[slot] & ~high) - 1
-                start = starts[order[place]]
-                is_same = starts[order[place] + 1] - start == last - first
-                for k in range(last - first):
-                    if not is_same:
-                        break
-                    is_same = data[start + k] == asked[first + k]
-                if is_same:
-                    places[row] = place
-            slot = (slot + np.uint64(1)) & mask
+    values, contents = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.uint64)
+    begins = np.empty(BLOCK, dtype=np.int64)
+    for block in range(0, len(places), BLOCK):
+        rows = min(BLOCK, len(places) - block)
+        # What is known of many labels is asked for from memory before the first is looked at.
+        for k in range(rows):
+            values[k] = _hash(asked, asked_starts[block + k], asked_starts[block + k + 1])
+            contents[k] = slots[values[k] & mask]
+        for k in range(rows):
+            if contents[k] != np.uint64(0) and (contents[k] & high) == (values[k] & high):
+                begins[k] = starts[order[np.int64(contents[k] & ~high) - 1]]
+        for k in range(rows):
+            row, value, content = block + k, values[k], contents[k]
+            first, last, slot = asked_starts[row], asked_starts[row + 1], value & mask
+            places[row] = -1
+            while content != np.uint64(0) and places[row] < 0:
+                if (content & high) == (value & high):
+                    place = np.int64(content & ~high) - 1
+                    start = begins[k] if content == contents[k] else starts[order[place]]
+                    is_same = starts[order[place] + 1] - start == last - first
+                    for byte in range(last - first):
+                        if not is_same:
+                            break
+                        is_same = data[start + byte] == asked[first + byte]
+                    if is_same:
+                        places[row] = place
+                slot = (slot + np.uint64(1)) & mask
+                content = slots[slot]

@@ -14,7 +14,7 @@ from ookg.errors import InputError
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.newcomers.given import find_given
-from ookg.spark.links import COLUMNS, SeenTriples, refuse_empty, sorted_links
+from ookg.spark.links import COLUMNS, SeenTriples, refuse_empty
 from ookg.spark.opened import ModelPlace, scratch_folder
 from ookg.spark.streams import in_larger_batches, links_by_newcomer, whole_groups
 from ookg.spark.sums import vectors_of
@@ -74,9 +74,12 @@ class MakeLinks:
                 rows, newcomers = rows[is_free], newcomers.filter(pa.array(is_free))
             encoded = newcomers.dictionary_encode()
             links, owner = seen.links(rows), np.asarray(encoded.indices, dtype=np.int64)
-            order = np.lexsort((links, owner))
-            links, owner = sorted_links(links[order], owner[order])
-            ends = np.searchsorted(owner, np.arange(len(encoded.dictionary) + 1)) * links.itemsize
+            # Sixteen bits are sorted several times faster than more. Links are put in order where all of them meet.
+            is_few = len(encoded.dictionary) <= 1 << 16
+            order = np.argsort(owner.astype(np.uint16) if is_few else owner, kind="stable")
+            links = links[order]
+            counts = np.bincount(owner, minlength=len(encoded.dictionary))
+            ends = np.append(0, np.cumsum(counts)) * links.itemsize
             packed = pa.Array.from_buffers(
                 pa.binary(),
                 len(encoded.dictionary),
