@@ -216,7 +216,10 @@ def test_classify(client: Client, tenet: list[list[str]]) -> None:
     first = values["verdicts"][0]
     assert first["score"] >= first["threshold"]
     assert values["verdicts"][2]["score"] is None
+    assert first["probability"] >= 0.5
+    assert values["verdicts"][2]["probability"] is None
     assert "1 of 3 claims" in values["notes"][1]
+    assert "no judge of claims about new entities" in values["notes"][-1]
 
 
 def test_classify_by_labelled_triples(serve: Serve, tmp_path: Path) -> None:

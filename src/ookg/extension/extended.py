@@ -28,8 +28,10 @@ from ookg.extension.questions import AnswerOptions, Question, Ranking, answered
 from ookg.extension.state import State, corrected, with_evidence, with_triples, without_triples
 from ookg.extension.vectors import entity_vector, single_vectors
 from ookg.graph.grown import row_keys
-from ookg.graph.triples import TripleSource, as_triples
+from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
+from ookg.simulation.hiding import NewEnd
+from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Trust
 from ookg.system.display import counted
 from ookg.types import FloatArray, IntArray
@@ -213,15 +215,35 @@ class ExtendedModel:
         """-D(h, r, t) of triples of ids, (triples,); NaN where an end or the relation has no vector."""
         return judging.scores_of(self._state, triples)
 
-    def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
+    def classify(
+        self, claims: TripleSource, *, valid: TripleSource, judge: FittedJudge | None = None
+    ) -> Classification:
         """True or false for each claim: its score against its relation's threshold, found on labelled `valid` triples.
 
+        Thresholds for claims about newcomers are found on known entities of `valid` that are made new again.
+        judge: judges claims about newcomers by all evidence instead
         A claim whose ends or relation have no vector gets no verdict.
         """
-        state = self._state
         claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
-        found = judging.classified(state, claims, valid)
-        return replace(found, notes=[*self._read, *reasons.notes(state), *found.notes])
+        judged = self.verdicts(claims, self.limits(valid, None if judge else self.new_end(claims)), judge)
+        notes = [*self._read, *reasons.notes(self._state), *claims.notes, *valid.notes, *judged.notes]
+        return replace(judged, notes=notes)
+
+    def new_end(self, claims: Triples) -> NewEnd | None:
+        """The end that is new in most claims about newcomers that have vectors; None where no claim is about one."""
+        state = self._state
+        return judging.new_end_of(state, claims.encoded(state.entities, state.relations))
+
+    def limits(self, valid: Triples, new: NewEnd | None) -> judging.Limits:
+        """What claims are held against, to be found once for many; new: the end of claims that is new, if any is."""
+        return judging.limits_of(self._state, valid, new)
+
+    def verdicts(self, claims: Triples, limits: judging.Limits, judge: FittedJudge | None = None) -> Classification:
+        """Verdicts on claims by limits that were found before; notes are about the claims alone."""
+        state = self._state
+        if judge is not None:
+            state = self._with_evidence(state)
+        return judging.verdicts_on(state, claims, limits, judge)
 
     def _with_evidence(self, state: State) -> State:
         """The state with evidence, which is counted once and then kept up."""
