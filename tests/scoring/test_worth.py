@@ -30,7 +30,7 @@ def test_guessing_is_called_guessing() -> None:
 def test_thresholds_are_checked_on_the_half_that_they_were_not_fitted_to() -> None:
     random = np.random.default_rng(0)
     relations, truth = random.integers(0, 3, 400), random.random(400) < 0.5
-    told = random.normal(size=400) + 3 * truth + relations
+    told = random.normal(size=400) + 3.0 * truth + 1.0 * relations
     fitted, worth = checked_thresholds(told, relations, truth, 3)
     assert worth is not None
     assert 0.88 < worth.accuracy < 0.97

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ookg.graph.names import Names
     from ookg.model.model import Answer, LinkReason, Prediction
 
+MOST_SHARES, MOST_TRIPLES = 5, 10  # of an answer, and of a vector, that are printed
 SUMMARY = "what is missing about an entity, and why"
 
 
@@ -56,9 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
     )
-    parser.add_argument(
-        "--explain", action="store_true", help="show what speaks for each answer, and what made the vector"
-    )
+    parser.add_argument("--explain", action="store_true", help="show what speaks for each answer against the next ones")
     add_prefix_option(parser)
     add_alone_option(parser)
     add_json_option(parser)
@@ -96,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         top=arguments.top,
         known_answers=arguments.known_answers,
         new_answers=arguments.candidates == "all",
+        explain=arguments.explain,
     )
     print_notes(prediction.notes)
     if arguments.json:
@@ -133,9 +133,12 @@ def run(arguments: argparse.Namespace) -> int:
             made = f"what the vector of {entity} is made of"
             if arguments.refine or (prediction.way or "").startswith("fitted"):
                 made = f"what the vector of {entity} was fitted to, and with which weights that began"
-            print_table(("weight", "head", "relation", "tail"), reasons, f"\n{made}")
-        else:
-            print(f"\n{entity} is known: its vector was trained.")
+            print_table(("weight", "head", "relation", "tail"), reasons[:MOST_TRIPLES], f"\n{made}")
+            if len(reasons) > MOST_TRIPLES:
+                print(f"... and {len(reasons) - MOST_TRIPLES:,} more; --json lists them all")
+        elif prediction.trust is None:
+            mixture = "its triples count as far as a mixture of them comes near that vector"
+            print(f"\n{entity} is known: its vector was trained; {mixture}")
     return 0
 
 
@@ -145,6 +148,7 @@ def _document(prediction: Prediction, names: Names) -> dict[str, Any]:
         {"entity": a.entity, "name": names.name(a.entity), "score": a.score, "rank": a.rank}
         | {"known": a.is_known, "new": a.is_new, "link": None if a.link is None else _link(a.link, names)}
         | {"reasons": [why.to_dict() for why in a.reasons]}
+        | {"lead": a.lead if a.shares else None, "shares": [share.to_dict() for share in a.shares]}
         for a in prediction.answers
     ]
     explanation = [
@@ -161,15 +165,20 @@ def _link(link: LinkReason, names: Names) -> dict[str, Any]:
 
 
 def _print_reasons(answers: Sequence[Answer], shown: Callable[[str], str]) -> None:
-    """What speaks for each answer, in words."""
-    if not any(answer.reasons for answer in answers):
-        return
-    print("\nwhat speaks for them, beside the vector")
+    """What each answer is ahead by, and what makes that: evidence in words, triples by what they do to the vector."""
+    print("\nwhat puts each answer ahead of the next ones: parts of the difference in score, which add up")
     for answer in answers:
-        if answer.reasons:
-            print(f"{answer.rank:>4}  {shown(answer.entity)}")
+        ahead = f"{answer.lead:+.2f}" if answer.shares else "nothing ranks below it"
+        print(f"{answer.rank:>4}  {shown(answer.entity)}  {ahead}")
+        for share in answer.shares[:MOST_SHARES]:
+            print(f"      {share.worth:>+7.2f}  {share.text(shown)}")
+        others = answer.shares[MOST_SHARES:]
+        if others:
+            print(f"      {sum(share.worth for share in others):>+7.2f}  {len(others):,} more; --json lists them")
+        counted = {share.reason for share in answer.shares[:MOST_SHARES] if share.worth > 0}
         for reason in answer.reasons:
-            print(f"        {reason.text(shown)}")
+            if reason not in counted:
+                print(f"               also: {reason.text(shown)}")
 
 
 def _link_in_words(asked: str, answer: Answer, shown: Callable[[str], str]) -> str:

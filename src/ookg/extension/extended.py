@@ -16,11 +16,11 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evaluation.verdicts import Classification
+from ookg.evidence.source import Asked
 from ookg.extension import claims as judging
 from ookg.extension import reasons
-from ookg.extension.answers import Prediction, Reason
+from ookg.extension.answers import AnswerReason, Prediction, Reason
 from ookg.extension.around import Around
-from ookg.extension.company import Company, company
 from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.lookup import entity_id, relation_id
@@ -186,9 +186,11 @@ class ExtendedModel:
         state = self._state
         return reasons.explanation(state, entity_id(state, entity), relation_id(state, relation))
 
-    def company(self, question: Question, answers: Sequence[str]) -> list[list[Company]]:
-        """For each answer to a question what entities with the same links say for it, strongest first."""
-        return company(self._state, question, answers)
+    def what_speaks(self, question: Question, answers: Sequence[str]) -> list[tuple[AnswerReason, ...]]:
+        """For each answer to a question what the graph says for it, whether that counts for its rank or not."""
+        state = self._with_evidence(self._state)
+        asked = Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
+        return reasons.what_speaks(state, asked, state.entities.ids(list(answers)))
 
     # Questions and claims.
 
@@ -207,7 +209,7 @@ class ExtendedModel:
         """The answers to many questions, all from one state; they pass over the entities together."""
         state, options = self._state, options or AnswerOptions()
         ranking = Ranking.of(state, options)
-        if ranking.needs_evidence:
+        if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)
         return answered(state, questions, options, ranking)
 

@@ -13,9 +13,17 @@ from torch import Tensor
 from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights, answer_scores, reasons
 from ookg.evidence.source import Asked, Spoken
-from ookg.extension.answers import Answer, Prediction, Reasons
+from ookg.extension.answers import Answer, AnswerReason, Prediction, Reasons
 from ookg.extension.lookup import entity_id, relation_id
-from ookg.extension.reasons import answer_reasons, explanation, first_link, trust_in
+from ookg.extension.reasons import (
+    answer_reasons,
+    explanation,
+    first_link,
+    reasons_by_source,
+    trust_in,
+    what_speaks,
+)
+from ookg.extension.shares import RIVALS, Compared
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
 from ookg.scoring.nearest import best_places, gaps_to_all
@@ -55,12 +63,14 @@ class AnswerOptions:
 
     combine: rank by the vector together with direct links and habits of relations; None: as `Model.combines` says
     top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
+    explain: say for each answer what speaks for it against those that rank next (`Answer.shares`)
     """
 
     combine: bool | RankingWeights | None = None
     top: int = 10
     drop_known: bool = True
     new_answers: bool = True
+    explain: bool = False
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -179,8 +189,10 @@ def _prediction(
     weights = ranking.weights if way is None else way.evidence_weights
     spoken = _spoken(state, asked, weights)
     scores, *others = vectors
-    together = [scores, *(other for other in others if not np.isnan(other[:num_known]).any())]
+    counting = [number for number, other in enumerate(others) if not np.isnan(other[:num_known]).any()]
+    together = [scores, *(others[number] for number in counting)]
     counts = RankingWeights.alone() if weights is None and len(together) > 1 else weights
+    spreads = _spreads(together, num_known, counts) if options.explain else []
     if counts is not None:
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
     if not options.new_answers:
@@ -190,7 +202,21 @@ def _prediction(
         scores[entity] = -np.inf
     if options.drop_known:
         scores[stated] = -np.inf
-    best = best_places(scores, options.top)
+    best = best_places(scores, options.top + (RIVALS if options.explain else 0))
+    explained: Sequence[tuple[AnswerReason, ...]] = ()
+    compared: Compared | None = None
+    if options.explain:
+        compared = Compared(
+            [state, *(state.companions[number] for number in counting)],
+            spreads,
+            asked,
+            best,
+            scores[best],
+            counts,
+            spoken,
+        )
+        explained = what_speaks(state, asked, best[: options.top])
+        best = best[: options.top]
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     speaks = reasons(spoken, weights, best) if weights is not None else [[] for _ in best]
     rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, strict=True)
@@ -202,7 +228,10 @@ def _prediction(
             is_known=place in known,
             is_new=place >= num_known,
             link=first_link(state, place, mine),
-            reasons=answer_reasons(state, asked, place, mine),
+            reasons=answer_reasons(state, asked, place, mine)
+            if weights is not None or compared is None
+            else explained[rank - 1],
+            shares=() if compared is None else compared.of(rank - 1, reasons_by_source(state, asked, place, spoken)),
         )
         for rank, (place, score, label, mine) in enumerate(rows, start=1)
     ]
@@ -211,6 +240,13 @@ def _prediction(
     made_of = Reasons(partial(explanation, state, entity, asked.relation))
     trust = trust_in(state, entity, combine=weights is not None if way is None else None)
     return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(len(together)))
+
+
+def _spreads(vectors: Sequence[Scores], num_known: int, weights: RankingWeights | None) -> list[float]:
+    """What each model's distances are divided by before they are weighed."""
+    if weights is None:
+        return [1.0] * len(vectors)
+    return [float(np.std(one[:num_known], dtype=np.float64)) if num_known > 1 else 1.0 for one in vectors]
 
 
 def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:

@@ -409,6 +409,7 @@ class Model:
         top: int = 10,
         known_answers: Literal["drop", "mark"] = "drop",
         new_answers: bool = True,
+        explain: bool = False,
     ) -> Prediction:
         """The best tails for (head, relation) or heads for (relation, tail); the given end may be known or new.
 
@@ -423,11 +424,13 @@ class Model:
         refine: fit the new vectors to their triples first
         combine: rank by the vector together with direct links and habits of relations; by default as `combines` says
         Scores of evidence are weighted sums instead of -D(h, r, t).
+
+        explain: say for each answer what speaks for it against those that rank next: `Answer.shares` and `reasons`
         """
         if combine is not None and refine is None:
             refine = False
         question = Question(relation, head, tail)
-        options = AnswerOptions(combine, top, known_answers == "drop", new_answers)
+        options = AnswerOptions(combine, top, known_answers == "drop", new_answers, explain)
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)
         found = extended.predict_all([question], options)[0]
         return replace(found, notes=extended.notes)
