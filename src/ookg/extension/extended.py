@@ -190,7 +190,9 @@ class ExtendedModel:
         """For each answer to a question what the graph says for it, whether that counts for its rank or not."""
         state = self._with_evidence(self._state)
         asked = Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
-        return reasons.what_speaks(state, asked, state.entities.ids(list(answers)))
+        ids = state.entities.ids(list(answers))
+        said = iter(reasons.what_speaks(state, asked, ids[ids >= 0]))
+        return [next(said) if number >= 0 else () for number in ids.tolist()]
 
     # Questions and claims.
 

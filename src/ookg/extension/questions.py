@@ -228,9 +228,7 @@ def _prediction(
             is_known=place in known,
             is_new=place >= num_known,
             link=first_link(state, place, mine),
-            reasons=answer_reasons(state, asked, place, mine)
-            if weights is not None or compared is None
-            else explained[rank - 1],
+            reasons=explained[rank - 1] if compared is not None else answer_reasons(state, asked, place, mine),
             shares=() if compared is None else compared.of(rank - 1, reasons_by_source(state, asked, place, spoken)),
         )
         for rank, (place, score, label, mine) in enumerate(rows, start=1)

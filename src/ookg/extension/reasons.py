@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 
 from ookg.evidence.combined import Speaks, reasons
-from ookg.evidence.company import CompanyWhy
+from ookg.evidence.company import Company, CompanyWhy
 from ookg.evidence.paths import PathWhy
 from ookg.evidence.source import Asked, Spoken, Why
 from ookg.extension.answers import AnswerReason, ByCompany, ByLink, ByPath, LinkReason, Reason, Step
@@ -94,11 +94,16 @@ def reasons_by_source(state: State, asked: Asked, answer: int, spoken: Mapping[s
 
 def what_speaks(state: State, asked: Asked, answers: IntArray) -> list[tuple[AnswerReason, ...]]:
     """What the graph says for some answers, whether it counted for their rank or not; the state must have evidence."""
-    assert state.evidence is not None
-    weights = DEFAULT_WAYS[0].ranking
+    assert state.evidence is not None  # `ExtendedModel` makes it before it explains
+    weights, company = DEFAULT_WAYS[0].ranking, state.evidence[Company.name]
     speaks = reasons(state.evidence.of_question(asked, weights), weights, answers)
-    pairs = zip(answers.tolist(), speaks, strict=True)
-    return [answer_reasons(state, asked, answer, mine) for answer, mine in pairs]
+    said = []
+    for answer, mine in zip(answers.tolist(), speaks, strict=True):
+        step = step_of(state, asked.code, answer)
+        more = company.links_for(asked, answer) if isinstance(company, Company) else []
+        counted = answer_reasons(state, asked, answer, mine)
+        said.append(tuple(dict.fromkeys([*counted, *(_answer_reason(state, step, why) for why in more)])))
+    return said
 
 
 def _answer_reason(state: State, answer: Step, why: Why) -> AnswerReason:
