@@ -194,6 +194,11 @@ class Model:
         """A judge of claims about new entities that learns from labelled claims about known ones; it trains once."""
         return fit_judge(self, valid, settings)
 
+    @property
+    def was_trained_here(self) -> bool:
+        """Whether it is known how it was trained, so that it can be trained again."""
+        return {"model", "dim", "steps"} <= set(self.checkpoint.settings)
+
     def __repr__(self) -> str:
         geometry = self.checkpoint.embedding.geometry
         kind = f"{type(geometry).__name__}, dim {geometry.dim}, norm {geometry.norm}"
