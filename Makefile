@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 TOOLS ?= .venv-tools
 BROWSER ?= .venv-browser
+DOCS ?= .venv-docs
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTHONS ?= python3.11 python3.12 python3.13
@@ -12,12 +13,13 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench roundtrip browser fuzz fuzz-service postgres pins clean
+.PHONY: help demo test lint format bench docs roundtrip browser fuzz fuzz-service postgres pins clean
 
 help:
 	@echo "make demo    set up and run the demo: a film graph, four films that are new to it"
 	@echo "make test    set up and run lint, format check, types and tests"
 	@echo "make lint    the checks of make test without the tests"
+	@echo "make docs    set up MkDocs and build the documentation as a site, into site/"
 	@echo "make bench   set up and time the CPU paths against plain PyTorch (a few minutes)"
 	@echo "make roundtrip  set up PyKEEN, PyG and TorchKGE and exchange models with them (a large download)"
 	@echo "make browser  set up Playwright and Chromium and use the page as people do (Debian; root where Chromium is missing)"
@@ -46,6 +48,17 @@ test: lint
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/cpu.py
+
+# Warnings are errors. The API reference reads the sources: the package itself is not installed there.
+$(DOCS)/.installed: Makefile
+	$(PYTHON) -m venv $(DOCS)
+	PIP_CONSTRAINT= $(DOCS)/bin/python $(INSTALL) mkdocs==1.6.1 mkdocs-material==9.8.1 'mkdocstrings[python]==1.0.8' \
+	  mkdocstrings-python==2.0.10 mkdocs-jupyter==0.26.3
+	@touch $@
+
+docs: $(DOCS)/.installed
+	$(DOCS)/bin/mkdocs build --strict --quiet
+	@echo "site/index.html is the first page"
 
 $(TOOLS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TOOLS)
@@ -97,4 +110,4 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-pins $(TOOLS) $(BROWSER) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-pins $(TOOLS) $(BROWSER) $(DOCS) site .pytest_cache .mypy_cache .ruff_cache

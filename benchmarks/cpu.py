@@ -166,7 +166,7 @@ def reference_seconds(settings: TrainingSettings, sampler: Sampler, tables: Tabl
     )
     gradient = torch.rand_like(tables.entities)
     update = best(
-        lambda: adam_update(tables.entities, gradient, tables.entities_mean, tables.entities_square, 0.0, 1), 2
+        lambda: adam_update(tables.entities, gradient, tables.entity_state[0], tables.entity_state[1], 0.0, 1), 2
     )
     found = best(lambda: loss_and_gradients(tables.entities, tables.relations, batch, settings), 2)
     return found * REFERENCE_SHARE + update, f"reference timed on 1/{REFERENCE_SHARE} of the batch"
@@ -176,12 +176,11 @@ def arithmetic_seconds(step: NumbaStep) -> float:
     """What the step's pairs take when all vectors are in the first-level cache."""
     pairs, width = step.sampler.batch * (step.settings.negatives + 1), step.tables.entities.shape[1]
     entities, points = torch.rand(64, width).numpy(), torch.rand(2, width).numpy()
-    offsets = np.append(np.linspace(0, pairs, 65), pairs).astype(np.int32)
+    offsets = np.linspace(0, pairs, 65).astype(np.int32)
     places = np.stack([np.arange(pairs) % 2, np.arange(pairs)]).astype(np.int32)
-    gaps, slopes = torch.rand(pairs).numpy(), torch.rand(pairs).numpy()
-    own, rest = torch.empty(64, width).numpy(), torch.empty(cpu_step.PARTS, 2, width).numpy()
-    forward = best(lambda: cpu_step.pair_gaps(entities, points, offsets, places, step.kind, gaps), 3)
-    backward = best(lambda: cpu_step.pair_gradients(entities, points, offsets, places, slopes, step.kind, own, rest), 3)
+    slopes, touched = torch.rand(pairs).numpy(), np.arange(64, dtype=np.int32)
+    forward = best(lambda: cpu_step.pair_gaps(entities, points, touched, (offsets, places), step.kind), 3)
+    backward = best(lambda: cpu_step.pair_gradients(entities, points, touched, (offsets, places), slopes, step.kind), 3)
     return forward + backward
 
 

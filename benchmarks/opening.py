@@ -3,8 +3,9 @@
     python benchmarks/opening.py [--entities 10000000] [--triples N] [--dim 8] [--folder FOLDER]
 
 A model with random vectors and a random graph is written into a temporary folder, and removed in the end. It is then
-opened, extended by one newcomer and asked in a process of its own, twice: with its files dropped from the system's
-cache, and with them in it. A small model goes the same way first, so that imports and compiled kernels do not count.
+opened, asked for an id and for labels, extended by one newcomer and asked a question in a process of its own, twice:
+with its files dropped from the system's cache, and with them in it. A small model goes the same way first, so that
+imports and compiled kernels do not count.
 Memory is what the process holds more than before; mapped pages of files count as "files", and can be taken back by the
 system at any time.
 """
@@ -79,6 +80,13 @@ def measured(directory: str) -> list[tuple[str, float, dict[str, float]]]:
     start = perf_counter()
     model = ookg.load(directory)
     note("ookg.load", start)
+    size = len(model.entities)
+    start = perf_counter()
+    model.entities.find(f"entity/{size * 2 // 3}")
+    note("id of a label", start)
+    start = perf_counter()
+    model.entities.select(np.arange(10) * (size // 10))
+    note("labels of ten ids", start)
     start = perf_counter()
     extended = model.extend(NEW)
     note("extend by one newcomer", start)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from ookg.errors import OokgError as OokgError
     from ookg.evaluation.evaluate import evaluate as evaluate
     from ookg.evaluation.judging import judge as judge
+    from ookg.evaluation.ranks import compare as compare
+    from ookg.evaluation.ranks import read_ranks as read_ranks
     from ookg.evidence.combined import RankingWeights as RankingWeights
+    from ookg.extension.bulk import answer_all as answer_all
+    from ookg.extension.bulk import read_questions as read_questions
     from ookg.extension.extended import ExtendedModel as ExtendedModel
     from ookg.extension.questions import AnswerOptions as AnswerOptions
     from ookg.extension.questions import Question as Question
@@ -68,12 +72,16 @@ _HOMES = {
     "TuningSettings": "ookg.simulation.tuning",
     "Uniform": "ookg.newcomers.reducer",
     "UpdateSettings": "ookg.training.continuing",
+    "answer_all": "ookg.extension.bulk",
+    "compare": "ookg.evaluation.ranks",
     "evaluate": "ookg.evaluation.evaluate",
     "judge": "ookg.evaluation.judging",
     "load_dataset": "ookg.datasets.folder",
     "load_few_shot": "ookg.datasets.few_shot",
     "load_growing": "ookg.datasets.growing",
     "preset": "ookg.training.settings",
+    "read_questions": "ookg.extension.bulk",
+    "read_ranks": "ookg.evaluation.ranks",
     "read_triples": "ookg.graph.triples",
     "train": "ookg.model.train",
     "train_together": "ookg.model.train",

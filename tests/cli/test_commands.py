@@ -330,7 +330,7 @@ def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["fly"], ["train"], ["predict", "model"]):
+    for arguments in ([], ["fly"], ["train"], ["embed", "model"]):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 2
@@ -359,7 +359,7 @@ def test_an_unfinished_run_survives_a_failed_overwrite_and_resumes(run: Run, fol
     for _ in range(25):
         trainer.step()
     state = folder / "unfinished" / STATE_FILE
-    fingerprint = settings.to_dict() | {"training triples": _digest(triples)}
+    fingerprint = settings.resolved(len(triples.entities)).to_dict() | {"training triples": _digest(triples)}
     TrainingRun(trainer, state, fingerprint=fingerprint).save()
     if not torch.cuda.is_available():
         run("train", "graph.tsv", "--out", "unfinished", "--device", "cuda", "--overwrite", *TRAINING, code=2)
@@ -403,3 +403,24 @@ def test_rounded_numbers_of_a_table_stand_to_the_right(capsys: pytest.CaptureFix
         "7        5.5",
         "12      15.9",
     ]
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(run: Run, folder: Path) -> None:
+    options = ["--optimizer", "adagrad", "--tables", "disk", "--negatives-shared", "4", *TRAINING]
+    text = run("train", "graph.tsv", "--out", "planned", "--dry-run", *options)
+    assert text.splitlines()[0].startswith("plan: transe by adagrad; tables of ")
+    assert "steps of 32 triples per second" in text
+    document = json.loads(run("train", "graph.tsv", "--out", "planned", "--dry-run", "--json", *options))
+    assert [(one["tables"], one["optimizer"], one["steps"]) for one in document["plans"]] == [("disk", "adagrad", 40)]
+    assert not (folder / "planned").exists()
+    run("train", "graph.tsv", "--out", "planned", "--json", code=2)
+
+
+def test_where_tables_lie_does_not_change_a_model(run: Run, folder: Path) -> None:
+    for place in ("device", "disk"):
+        run("train", "graph.tsv", "--out", place, "--tables", place, "--device", "cpu", *TRAINING)
+        assert sorted(path.name for path in (folder / place).iterdir() if path.name[:5] != "data-") == [
+            ".lock", "model.json",
+        ]  # fmt: skip
+    models = [Model.load(folder / place) for place in ("device", "disk")]
+    assert torch.equal(models[0].entity_vectors, models[1].entity_vectors)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fuzz.inputs import MODEL, TRAINING, Kind, kinds, seal
 from fuzz.mutations import damage
-from ookg.cli import _parser, main
+from ookg.cli import command_parser, main
 from ookg.errors import OokgError
 from ookg.model.model import Model
 from ookg.system.progress import tell
@@ -41,15 +41,23 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("train", "graph.tsv", "--out", "m", *TRAINING),
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transr"),
     ("train", "graph.tsv", "--out", "m", *TRAINING, "--model", "transe,rotate"),
+    ("train", "graph.tsv", "--out", "m", *TRAINING, "--optimizer", "adagrad", "--negatives-shared", "2"),
+    ("train", "graph.tsv", "--out", "m", *TRAINING, "--tables", "disk", "--dry-run", "--json"),
     ("check", MODEL),
+    ("completion", "bash"),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet"),
     ("embed", MODEL, "graph.tsv", "--out", "v.parquet", "--refine", "--refine-steps", "3"),
     ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0"),
     ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0", "--refine", "--refine-steps", "3"),
     ("predict", MODEL, "--given", "graph.tsv", "--head", "new0", "--relation", "r0", "--prior", "0.1"),
+    ("predict", MODEL, "--given", "graph.tsv", "--entity", "new0"),
+    ("predict", MODEL, "--given", "graph.tsv", "--questions", "@tables/questions.jsonl", "--out", "answers.csv"),
+    ("calibrate", MODEL, "@tables/held-out.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv", "--judge"),
     ("evaluate", MODEL, "--dataset", "@dataset/data"),
+    ("evaluate", MODEL, "--test", "graph.tsv", "--ranks", "ranks.parquet"),
+    ("compare", "@tables/ranks.csv", "@tables/ranks.jsonl"),
     ("audit", MODEL, "--sample", "6", "--no-refine"),
     ("tune", MODEL, "--quick", "--trials", "1", "--sample", "6"),
     ("tune", MODEL, "--trials", "1", "--sample", "6", "--steps", "3"),
@@ -142,7 +150,7 @@ def _options(number: int, rng: Random, sound: Path) -> Case:
 
 def _options_of(line: tuple[str, ...]) -> list[tuple[str, bool]]:
     """The options of a command that take a value, and whether it says how much work there is."""
-    parser: argparse.ArgumentParser | None = _parser([line[0]])
+    parser: argparse.ArgumentParser | None = command_parser([line[0]])
     found: list[tuple[str, bool]] = []
     names = list(line)
     while parser is not None:

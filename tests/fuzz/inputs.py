@@ -20,9 +20,11 @@ from safetensors.torch import load_file, save_file
 
 from fuzz.foreign_inputs import IMPORTERS, N, R, write_foreign
 from fuzz.version_1 import as_version_1
+from ookg.evaluation.ranks import QuestionRanks
 from ookg.evidence.combined import RankingWeights
 from ookg.graph.known import KnownGraph
 from ookg.graph.rdf import rdf_syntax
+from ookg.graph.tables import write_table
 from ookg.graph.triples import Triples, as_triples, read_triples, write_triples
 from ookg.model.train import _digest
 from ookg.models.embedding import Embedding
@@ -61,6 +63,8 @@ class Kind:
 TRIPLE_FILES = ("tsv", "csv", "tsv.gz", "csv.zst", "txt.bz2", "parquet", "nt", "nq", "ttl", "trig", "rdf", "nt.gz")
 
 NAME_FILES = ("tsv", "csv.gz", "parquet")
+
+TABLE_FILES = ("parquet", "csv", "jsonl")
 
 
 def kinds() -> list[Kind]:
@@ -114,6 +118,12 @@ def kinds() -> list[Kind]:
     listed = ("reproduce", "--list", "--out", "results", "--table", "link-prediction", "--dataset", "FB15k-Head-10")
     found.append(Kind("results", "results", [reproduce, (*reproduce, "--json"), listed], ("results/**/*",)))
     found.append(Kind("Markdown of reproduce", "results", [(*reproduce, "--markdown", "page.md")], ("page.md",)))
+    for ending in TABLE_FILES:
+        name = f"ranks.{ending}"
+        found.append(Kind(f"ranks, {ending}", "tables", [("compare", name, "@tables/ranks.csv")], (name,)))
+        name, given = f"questions.{ending}", ("--given", "@triples/graph.tsv")
+        asking = ("predict", MODEL, *given, "--questions", name, "--out", "answers.parquet")
+        found.append(Kind(f"questions, {ending}", "tables", [asking], (name,)))
     return found + [_importer(name, line) for name, line in IMPORTERS.items()]
 
 
@@ -184,6 +194,7 @@ def write_inputs(folder: Path) -> None:
     graph = as_triples(known)
     _write_triples(folder / "triples", as_triples([*known[:20], *new]))
     _write_claims(folder / "claims", known)
+    _write_tables(folder / "tables", known)
     parts = {"train": known, "valid": known[:5], "aux": new[:3], "test": [("new0", "r2", "e5"), ("e6", "r0", "new1")]}
     for name, rows in parts.items():
         write_triples(folder / "dataset" / "data" / f"{name}.txt", as_triples(rows))
@@ -251,6 +262,20 @@ def _write_claims(folder: Path, known: list[tuple[str, str, str]]) -> None:
     header = "head,relation,tail,label\n"
     (folder / "valid.csv").write_text(header + "".join(",".join(row) + "\n" for row in rows))
     (folder / "p.txt").write_text("http://x/r0\n<http://x/r1>\n")
+
+
+def _write_tables(folder: Path, known: list[tuple[str, str, str]]) -> None:
+    questions = {"head": ["new0", None, "e1", None], "relation": ["r0", "r1", None, None]}
+    questions |= {"tail": [None, "e2", None, None], "entity": [None, None, None, "e3"]}
+    ranks = QuestionRanks(
+        ["e1", "e1", "e2"], ["r0"] * 3, ["e3", "e3", "e4"], np.array([True, False, True]),
+        np.array([1.0, 2.5, 7.0]), np.array([3, 1, 2]),
+    )  # fmt: skip
+    for ending in TABLE_FILES:
+        ranks.write(folder / f"ranks.{ending}")
+        write_table(folder / f"questions.{ending}", pa.table(questions))
+    rows = [(f"e{n}", f"r{n % R}", f"e{(n + 5) % N}") for n in range(N)]
+    write_triples(folder / "held-out.tsv", as_triples([row for row in rows if row not in known]))
 
 
 def _write_model(folder: Path, graph: Triples, model: str, version: int = 2) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ookg.graph import index as index_module
 from ookg.graph.index import GraphIndex
 from ookg.types import IntArray
 
@@ -40,6 +41,20 @@ def test_each_entity_has_its_links(seed: int) -> None:
     assert index.num_entities == 30
     assert index.link.dtype == np.int32
     agrees(index, triples, list(range(30)), 4)
+
+
+@pytest.mark.parametrize("size", [0, 1, 80, 3000])
+def test_sorting_in_little_memory_gives_the_same(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(size)
+    rows = np.stack([random.integers(0, bound, size) for bound in (25, 40, 25)], axis=1)
+    triples = random.permutation(np.unique(rows, axis=0))
+    expected = GraphIndex.of(triples, 30, 40)
+    monkeypatch.setattr(index_module, "SORTED_AT_ONCE", -1)
+    index = GraphIndex.of(triples, 30, 40)
+    for name in ("offsets", "link", "other"):
+        one, other = getattr(index, name), getattr(expected, name)
+        assert one.dtype == other.dtype
+        assert one.tolist() == other.tolist()
 
 
 def test_entities_that_it_does_not_know_have_none() -> None:

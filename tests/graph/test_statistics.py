@@ -8,7 +8,8 @@ import pytest
 
 import ookg
 from ookg.datasets.folder import load_dataset
-from ookg.graph import statistics
+from ookg.graph import known, statistics
+from ookg.graph.known import KnownGraph
 from ookg.graph.layers import Layers
 from ookg.graph.statistics import MOST_RELATIONS, GraphStatistics, directed_cooccurrence, pairs_gained
 from ookg.graph.triples import as_triples
@@ -119,6 +120,22 @@ def test_of_very_many_pairs_the_most_frequent_are_kept(seed: int, monkeypatch: p
     given = bounded.with_given(triples, triples[:50] + np.array([25, 0, 0]), 30)
     pairs = np.stack(np.meshgrid(np.arange(40), np.arange(40)), axis=-1).reshape(-1, 2)
     assert 0 <= given.correlation(*pairs.T).min() <= given.correlation(*pairs.T).max() <= 2
+
+
+@pytest.mark.parametrize(("most_relations", "most_pairs"), [(1000, 1 << 24), (15, 1 << 24), (1000, 200), (15, 200)])
+def test_counting_without_a_copy_gives_the_same(
+    most_relations: int, most_pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "MOST_RELATIONS", most_relations)
+    monkeypatch.setattr(statistics, "MOST_PAIRS", most_pairs)
+    monkeypatch.setattr(statistics, "BLOCK_PAIRS", 50)
+    triples = np.unique(random_ids(np.random.default_rng(0), 30, 40, 400), axis=0)
+    expected = GraphStatistics.count(triples, 35, 40)
+    monkeypatch.setattr(known, "COUNTED_AT_ONCE", 0)
+    counted = KnownGraph(triples, 35, 40).statistics
+    assert counted.degree.tolist() == expected.degree.tolist()
+    assert counted.cooccurrence.toarray().tolist() == expected.cooccurrence.toarray().tolist()
+    assert counted.cooccurrence.dtype == expected.cooccurrence.dtype
 
 
 def test_a_hub_of_thousands_of_relations_takes_little_room(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ookg.cli import _parser
+from ookg.cli import command_parser
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -22,7 +22,7 @@ def lists(text: str, word: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("line", [*lists(DOCKERFILE, "CMD")[-1:], *lists(COMPOSE, "command")])
 def test_the_command_is_one_of_ours(line: list[str]) -> None:
-    arguments = _parser([line[0]]).parse_args(line)
+    arguments = command_parser([line[0]]).parse_args(line)
     assert (line[0], arguments.model, arguments.host, arguments.port) == ("serve", "/data/model", "0.0.0.0", 8000)
 
 

@@ -294,14 +294,14 @@ def test_a_training_step(name: str) -> None:
         penalty = settings.l2 * (entities.square().sum() + relations.square().sum())
         gradients = torch.autograd.grad(loss + penalty, (entities, relations))
         moments = (
-            (expected.entities, expected.entities_mean, expected.entities_square),
-            (expected.relations, expected.relations_mean, expected.relations_square),
+            (expected.entities, *expected.entity_state),
+            (expected.relations, *expected.relation_state),
         )
         for (table, mean, square), gradient in zip(moments, gradients, strict=True):
             adam_update(table, gradient, mean, square, settings.rate(number), number + 1)
         close(step(number), loss.detach())
-        close(found.entities_mean, expected.entities_mean)
-        close(found.relations_mean, expected.relations_mean)
+        close(found.entity_state[0], expected.entity_state[0])
+        close(found.relation_state[0], expected.relation_state[0])
 
 
 @every_model

@@ -34,6 +34,7 @@ def test_what_is_added_is_in_the_next_answer_and_in_the_directory(
         "name": None,
         "score": expected.answers[0].score,
         "rank": 1,
+        "probability": None,
         "is_known": False,
         "is_new": False,
         "reasons": [],

@@ -125,7 +125,7 @@ def test_resuming_or_else_replacing_an_unfinished_run(
 ) -> None:
     begun, whole = trainer(graph, SMALL), ookg.train(graph, SMALL, device="cpu")
     begun.step()
-    this = SMALL.to_dict() | {"training triples": whole.checkpoint.provenance["training_triples"]}
+    this = whole.checkpoint.settings | {"training triples": whole.checkpoint.provenance["training_triples"]}
     both: dict[str, Any] = {"out": tmp_path, "device": "cpu", "resume": True, "overwrite": True}
     for fingerprint, damage, said in (
         (this, None, ""),
@@ -231,7 +231,7 @@ def test_early_stopping_keeps_the_best(graph: Triples) -> None:
     seen = []
 
     def validate(entities: torch.Tensor, relations: torch.Tensor) -> float:
-        seen.append(entities)
+        seen.append(entities.clone())
         return next(figures)
 
     result = TrainingRun(trainer(graph, settings), validate=validate).run()

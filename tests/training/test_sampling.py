@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from ookg.kernels import randomness
-from ookg.training.sampling import Sampler, subsampling_weights
+from ookg.training.sampling import Sampler, TrueAnswers, subsampling_weights
 from ookg.training.settings import TrainingSettings
 
 
@@ -104,3 +105,44 @@ def test_subsampling_weights_by_hand() -> None:
     triples = torch.tensor([[0, 0, 1], [0, 0, 2], [3, 0, 2], [3, 1, 2]])
     expected = [1 / math.sqrt(5 + 4), 1 / math.sqrt(5 + 5), 1 / math.sqrt(4 + 5), 1 / math.sqrt(4 + 4)]
     assert subsampling_weights(triples).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_triples_share_negatives_in_chunks(step: int) -> None:
+    triples = [[head, relation, (head * 7 + relation) % 9] for head in range(9) for relation in range(2)]
+    shared = sampler(triples, 9, 2, batch=7, negatives=5, negatives_shared=3)
+    own = sampler(triples, 9, 2, batch=7, negatives=5)
+    batch, other = shared(step), own(step)
+    assert torch.equal(batch.triples, other.triples)
+    for row in range(7):
+        assert torch.equal(batch.negatives[row], batch.negatives[row - row % 3])
+        head, relation, tail = batch.triples[row].tolist()
+        for negative, usable in zip(batch.negatives[row].tolist(), batch.usable[row].tolist(), strict=True):
+            triple = [negative, relation, tail] if step else [head, relation, negative]
+            assert usable == (triple not in triples)
+    assert not torch.equal(batch.negatives[0], batch.negatives[3])
+    assert not batch.usable.all()
+
+
+def test_true_triples_are_known_where_one_number_for_each_would_overflow() -> None:
+    entities, relations = 2_000_000, 3_000_000
+    assert entities * relations * entities > 1 << 63
+    triples = torch.tensor([[entities - 1, relations - 1, tail] for tail in (0, 5, entities - 1)] + [[3, 7, 5]])
+    head, relation, tail = triples.unbind(dim=1)
+    tails = TrueAnswers.of(head, relation, tail, entities)
+    assert tails.hold(head, relation, tail).all()
+    assert not tails.hold(head, relation, tail + 1 - 2 * (tail == entities - 1).long()).any()
+    assert not tails.hold(head, relation - 1, tail).any()
+    assert not tails.hold(torch.zeros_like(head), relation, tail).any()
+
+
+def test_true_answers_against_a_set() -> None:
+    rng = np.random.default_rng(0)
+    triples = np.unique(rng.integers(0, (6, 3, 6), (60, 3)), axis=0)
+    everything = torch.cartesian_prod(torch.arange(6), torch.arange(3), torch.arange(6))
+    expected = [tuple(row) in {tuple(one) for one in triples.tolist()} for row in everything.tolist()]
+    built = sampler(triples.tolist(), 6, 3)
+    head, relation, tail = everything.unbind(dim=1)
+    assert built.tails.hold(head, relation, tail).tolist() == expected
+    assert built.heads.hold(tail, relation, head).tolist() == expected
+    assert 0 < sum(expected) < len(expected)

@@ -29,8 +29,10 @@ COMMANDS = (
     "rollback",
     "names",
     "evaluate",
+    "compare",
     "audit",
     "tune",
+    "calibrate",
     "import",
     "export",
     "check",
@@ -39,6 +41,7 @@ COMMANDS = (
     "determinacy",
     "serve",
     "keys",
+    "completion",
     "demo",
 )
 
@@ -89,7 +92,11 @@ def _run(argv: list[str]) -> int:
             raise InputError(f"argument {text!r} is not UTF-8 text; rename the file, or write the option anew")
     # A command's own module is imported only when it is the one to run.
     named = [name for name in COMMANDS if name in argv[:1]]
-    arguments = _parser(named or list(COMMANDS)).parse_args(argv)
+    parser = command_parser(named or list(COMMANDS))
+    if not argv:
+        parser.print_help()
+        return 0
+    arguments = parser.parse_args(argv)
     code: int = arguments.run(arguments)
     return code
 
@@ -116,7 +123,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, one_line(f"ookg: {message}; see `{self.prog} --help`") + "\n")
 
 
-def _parser(commands: list[str]) -> argparse.ArgumentParser:
+def command_parser(commands: list[str]) -> argparse.ArgumentParser:
+    """The options of some commands."""
     from ookg.version import __version__
 
     parser = _Parser(

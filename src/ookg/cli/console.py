@@ -170,10 +170,10 @@ def namer(arguments: argparse.Namespace, names: Names) -> Callable[[str], str]:
     return shown
 
 
-def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool]) -> str:
+def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool], *, quiet: bool = False) -> str:
     """The id that a text means: itself where it is one, else the only one that has it for a name, with a note.
 
-    kind: "entity" or "relation"; is_there: whether there is one with this id
+    kind: "entity" or "relation"; is_there: whether there is one with this id; quiet: without the note
     """
     from ookg.errors import InputError
 
@@ -184,7 +184,8 @@ def meant(text: str, kind: str, names: Names, is_there: Callable[[str], bool]) -
         some = ", ".join(map(repr, ids[:MOST_IDS])) + ", ..." * (len(ids) > MOST_IDS)
         raise InputError(f"{kind} {text!r} is the name of {len(ids):,} ids ({some}); give one of them")
     if ids:
-        note(f"note: {kind} {text!r} is {ids[0]!r}")
+        if not quiet:
+            note(f"note: {kind} {text!r} is {ids[0]!r}")
         return ids[0]
     return text
 
@@ -376,8 +377,13 @@ def print_notes(notes: Sequence[str]) -> None:
         note(f"note: {text}")
 
 
-def check_output(path: str, inputs: Sequence[str | None], model: str | None = None) -> None:
-    """Refuse to write over what is read, an input file or a file of the model, or where nothing can be written."""
+def check_output(
+    path: str, inputs: Sequence[str | None], model: str | None = None, *, overwrite: bool | None = None
+) -> None:
+    """Refuse to write over what is read, an input file or a file of the model, or where nothing can be written.
+
+    overwrite: whether a file that is there may be replaced; None where the caller sees to that
+    """
     from ookg.errors import InputError
     from ookg.graph.reading import STANDARD_INPUT
     from ookg.system.files import check_place
@@ -392,6 +398,8 @@ def check_output(path: str, inputs: Sequence[str | None], model: str | None = No
             raise InputError(f"{path}: is read or written by this command already; write to another file")
     if model is not None and Path(model).resolve() in (target, *target.parents):
         raise InputError(f"{path}: lies in the model's directory; write to another place")
+    if overwrite is False and target.exists():
+        raise InputError(f"{path}: is there already; give --overwrite to replace it, or write to another file")
     check_place(path)
 
 

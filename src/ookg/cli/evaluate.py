@@ -1,17 +1,24 @@
-"""How good a model is on a data set with new entities, a few-shot or a growing one. Hits and accuracy: percentages."""
+"""How good a model is: on a data set with new entities, a few-shot or a growing one, or on test triples of known ones.
+
+Hits and accuracy are percentages. With --test both ends of each triple are asked for, among all known entities.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
     add_alone_option,
+    add_format_options,
     add_json_option,
     add_model_argument,
+    add_prefix_option,
     add_refine_options,
     add_weight_options,
+    check_output,
     chosen_limit,
     chosen_refine,
     chosen_weights,
@@ -20,6 +27,8 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    shortener,
+    triple_format,
     whole_number,
 )
 
@@ -29,16 +38,25 @@ if TYPE_CHECKING:
     from ookg.datasets.growing import GrowingDataset
     from ookg.evaluation.few_shot import FewShotFigures
     from ookg.evaluation.growing import GrowthFigures
+    from ookg.evaluation.ranks import RankFigures
     from ookg.scoring.ranking import RankSummary
 
-SUMMARY = "how good is that, on a data set"
+SUMMARY = "how good is that, on a data set or on test triples"
 RANK_COLUMNS = ("MRR", "mean rank", "Hits@1", "Hits@3", "Hits@10")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model_argument(parser)
-    parser.add_argument("--dataset", required=True, metavar="NAME|FOLDER", help="the data set to evaluate on")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--dataset", metavar="NAME|FOLDER", help="the data set to evaluate on")
+    what.add_argument("--test", metavar="FILE", help="test triples of known entities: ordinary link prediction")
+    parser.add_argument("--valid", metavar="FILE", help="with --test: further true triples, which are no wrong answers")
+    parser.add_argument(
+        "--ranks", metavar="FILE", help="with --test: write the rank of every question (.parquet, .csv, .tsv, .jsonl)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --ranks")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="with --test: of the intervals (0)")
     parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
     parser.add_argument(
         "--task",
@@ -68,10 +86,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="answer as predict does, by each newcomer's number of triples (default for few-shot sets)",
     )
+    add_prefix_option(parser)
     add_alone_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "correlation for link prediction, degree for triplet classification")
     add_refine_options(parser, combines=True)
+    add_format_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,6 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.evaluation.growing import GrowthFigures
     from ookg.scoring.link_prediction import PROTOCOLS
 
+    if arguments.test is not None:
+        return _known(arguments)
+    _refuse(arguments, ("valid", "ranks", "overwrite", "seed"), "goes with --test FILE")
     current = load_current(arguments, alone=arguments.alone)
     model = current.model
     dataset: Dataset | GrowingDataset | FewShotDataset
@@ -133,6 +156,64 @@ def run(arguments: argparse.Namespace) -> int:
         if result.unscored:
             print(f"{result.unscored:,} claims could not be scored: they count as held false")
     return 0
+
+
+def _known(arguments: argparse.Namespace) -> int:
+    """Rank the answers to test triples of known entities, print, and write the ranks if asked to."""
+    from ookg.evaluation.known_links import evaluate_known
+    from ookg.graph.tables import table_ending
+    from ookg.graph.triples import read_triples
+
+    others = ("data", "task", "protocol", "shots", "tasks", "chosen", "weights", "power", "smoothing", "prior")
+    fitting = ("max_neighbors", "refine", *(f"refine_{name}" for name in ("steps", "seconds", "margin", "lr", "seed")))
+    _refuse(arguments, (*others, *fitting), "is for new entities, and --test has known ones")
+    if arguments.ranks is not None:
+        table_ending(arguments.ranks)
+        check_output(arguments.ranks, [arguments.test, arguments.valid], arguments.model, overwrite=arguments.overwrite)
+    form = triple_format(arguments)
+    test = read_triples(arguments.test, form)
+    valid = () if arguments.valid is None else read_triples(arguments.valid, form)
+    model = load_current(arguments, alone=arguments.alone).model_with_facts
+    result = evaluate_known(
+        model,
+        test,
+        valid=valid,
+        combine=bool(arguments.combine),
+        ties=arguments.ties,
+        seed=arguments.seed,
+        progress=True,
+    )
+    if arguments.ranks is not None:
+        result.ranks.write(arguments.ranks)
+        note(f"{arguments.ranks}: ranks of {len(result.ranks):,} questions")
+    print_notes(result.notes)
+    if arguments.json:
+        print_json(result.to_dict())
+        return 0
+    parts = [("all", {"": result.all}), ("tails and heads", result.by_direction)]
+    parts += [("triples of the entity asked about", result.by_triples), ("relation", result.by_relation)]
+    short = shortener(arguments)
+    for title, figures in parts:
+        rows = [(short(name), one.summary.queries, *_with_interval(one)) for name, one in figures.items()]
+        columns = (title, "questions", *RANK_COLUMNS, "MRR, 95 %", "Hits@10, 95 %")
+        print_table(columns, rows, "link prediction among all known entities" if title == "all" else "")
+    return 0
+
+
+def _with_interval(figures: RankFigures) -> tuple[object, ...]:
+    """The figures as `RANK_COLUMNS` names them, and the intervals of two of them."""
+    mrr, hits = figures.intervals["mrr"], figures.intervals["hits@10"]
+    shown = f"{mrr.low:.4f} to {mrr.high:.4f}", f"{hits.low:.1f} to {hits.high:.1f}"
+    return (*_rank_row(figures.summary), *shown)
+
+
+def _refuse(arguments: argparse.Namespace, options: Sequence[str], problem: str) -> None:
+    """Refuse options that have no place here."""
+    from ookg.errors import InputError
+
+    for name in options:
+        if getattr(arguments, name) not in (None, False) and not (name == "seed" and arguments.seed == 0):
+            raise InputError(f"--{name.replace('_', '-')} {problem}; leave it out")
 
 
 def _rank_row(figures: RankSummary) -> tuple[object, ...]:

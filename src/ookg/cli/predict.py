@@ -1,12 +1,15 @@
 """What is missing: the best tails for (head, relation), or the best heads for (relation, tail).
 
 The given end may be known, or new and tied to known entities by triples that were added, or by the --given ones.
+Without --relation: everything likely about an entity, over all relations that fit it. With --questions: the answers to
+all questions of a file (columns head, relation, tail, or entity).
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ookg.cli.console import (
@@ -17,12 +20,14 @@ from ookg.cli.console import (
     add_prefix_option,
     add_refine_options,
     add_weight_options,
+    check_output,
     chosen_limit,
     chosen_refine,
     chosen_weights,
     load_current,
     meant,
     namer,
+    note,
     print_json,
     print_notes,
     print_table,
@@ -33,8 +38,13 @@ from ookg.cli.console import (
 )
 
 if TYPE_CHECKING:
+    from ookg.extension.answers import Answer, LinkReason, Prediction
+    from ookg.extension.extended import ExtendedModel
+    from ookg.extension.likely import End
+    from ookg.extension.questions import AnswerOptions, Question
     from ookg.graph.names import Names
-    from ookg.model.model import Answer, LinkReason, Prediction
+    from ookg.graph.tables import Tabular
+    from ookg.newcomers.refinement import RefineSettings
 
 MOST_SHARES, MOST_TRIPLES = 5, 10  # of an answer, and of a vector, that are printed
 SUMMARY = "what is missing about an entity, and why"
@@ -45,8 +55,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     parser.add_argument("--given", metavar="TRIPLES", help="more triples about new entities, for this call alone")
     parser.add_argument("--head", metavar="H", help="ask for the tails of this head")
-    parser.add_argument("--relation", metavar="R", required=True, help="the relation that is asked for")
+    parser.add_argument("--relation", metavar="R", help="the relation that is asked for (all that fit the entity)")
     parser.add_argument("--tail", metavar="T", help="ask for the heads of this tail")
+    parser.add_argument("--entity", metavar="E", help="without --relation: ask for all that is likely, at either end")
+    parser.add_argument("--questions", metavar="FILE", help="ask many (.parquet, .csv, .tsv, .jsonl); needs --out")
+    parser.add_argument("--out", metavar="FILE", help="write the answers there (.parquet, .csv, .tsv, .jsonl)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+    parser.add_argument(
+        "--min-probability", type=float, metavar="P", help="leave out answers that are less likely to be right"
+    )
     parser.add_argument("--top", type=whole_number, default=10, metavar="K", help="how many answers (10)")
     parser.add_argument(
         "--known-answers",
@@ -67,96 +84,220 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Predict and print."""
+    """Predict and print, or write."""
+    from ookg.errors import InputError
+    from ookg.extension.questions import AnswerOptions, Question
+    from ookg.graph.tables import table_ending
     from ookg.graph.triples import read_triples
 
+    named = [name for name in ("head", "tail", "entity", "questions") if getattr(arguments, name) is not None]
+    if len(named) != 1 and arguments.relation is None:
+        raise InputError("give one of --head, --tail, --entity and --questions")
+    if arguments.relation is not None and {"entity", "questions"} & set(named):
+        raise InputError(f"--relation with --{named[-1]}, which brings its own; leave it out")
+    if arguments.questions is not None and arguments.out is None:
+        raise InputError("--questions without --out; name the file to write the answers to")
+    if arguments.out is not None:
+        table_ending(arguments.out)
+        check_output(
+            arguments.out, [arguments.given, arguments.questions], arguments.model, overwrite=arguments.overwrite
+        )
     current = load_current(arguments, alone=arguments.alone)
-    model, names = current.model, current.model.names
+    model = current.model
     given = current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None)
+    refine: bool | RefineSettings | None = chosen_refine(arguments, model)
+    if arguments.combine is not None and refine is None:
+        refine = False
+    options = AnswerOptions(
+        arguments.combine,
+        arguments.top,
+        arguments.known_answers == "drop",
+        arguments.candidates == "all",
+        arguments.min_probability,
+        arguments.explain,
+    )
+    extended = model.extend(given, weights=chosen_weights(arguments), limit=chosen_limit(arguments), refine=refine)
+    asking = _Asking(arguments, extended, model.names, options)
+    if arguments.questions is not None:
+        return asking.many()
+    if arguments.relation is None:
+        return asking.everything()
+    head, tail = (asking.entity(text) for text in (arguments.head, arguments.tail))
+    return asking.one(Question(asking.relation(arguments.relation), head, tail))
 
-    def is_entity(label: str) -> bool:
-        return label in model.entities or label in given.entities
 
-    head, tail = (
-        None if text is None else meant(text, "entity", names, is_entity) for text in (arguments.head, arguments.tail)
-    )
-    asked_relation = meant(
-        arguments.relation, "relation", names, lambda label: label in model.relations or label in given.relations
-    )
-    prediction = model.predict(
-        given,
-        relation=asked_relation,
-        head=head,
-        tail=tail,
-        weights=chosen_weights(arguments),
-        limit=chosen_limit(arguments),
-        refine=chosen_refine(arguments, model),
-        combine=arguments.combine,
-        top=arguments.top,
-        known_answers=arguments.known_answers,
-        new_answers=arguments.candidates == "all",
-        explain=arguments.explain,
-    )
-    print_notes(prediction.notes)
-    if arguments.json:
-        print_json(_document(prediction, names))
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """What the command asks, and how it shows the answers."""
+
+    arguments: argparse.Namespace
+    extended: ExtendedModel
+    names: Names
+    options: AnswerOptions
+
+    def entity(self, text: str | None, *, quiet: bool = False) -> str | None:
+        """The id of an entity that a text means."""
+        return None if text is None else meant(text, "entity", self.names, self.extended.has_entity, quiet=quiet)
+
+    def relation(self, text: str, *, quiet: bool = False) -> str:
+        """The id of a relation that a text means."""
+        return meant(text, "relation", self.names, self.extended.has_relation, quiet=quiet)
+
+    def many(self) -> int:
+        """The questions of a file."""
+        from ookg.extension.bulk import Asked, Everything, answer_all, check_questions, read_questions
+        from ookg.extension.questions import Question
+        from ookg.graph.tables import write_table
+        from ookg.system.progress import Progress
+
+        def by_id(one: Asked) -> Asked:
+            if isinstance(one, Everything):
+                return Everything(self.entity(one.entity, quiet=True) or "", one.end)
+            ends = (self.entity(text, quiet=True) for text in (one.head, one.tail))
+            return Question(self.relation(one.relation, quiet=True), *ends)
+
+        asked = [by_id(one) for one in read_questions(self.arguments.questions)]
+        check_questions(self.arguments.questions, self.extended, asked)
+        print_notes(self.extended.notes)
+        with Progress("answering", len(asked), "questions") as report:
+            answers = answer_all(self.extended, asked, self.options, report)
+        write_table(self.arguments.out, self._named(answers))
+        note(f"{self.arguments.out}: {answers.num_rows:,} answers to {len(asked):,} questions")
+        if self.arguments.json:
+            print_json({"questions": len(asked), "answers": answers.num_rows, "out": self.arguments.out})
         return 0
-    short, shown = shortener(arguments), namer(arguments, names)
-    entity = shown(head or tail or "")
-    triple = f"({shown(head or '?')}, {shown(asked_relation)}, {shown(tail or '?')})"
-    marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
-    columns: dict[str, list[object]] = {
-        "rank": [a.rank for a in prediction.answers],
-        "entity": [short(a.entity) for a in prediction.answers],
-        "name": [names.name(a.entity) or "" for a in prediction.answers],
-        "score": [a.score for a in prediction.answers],
-        "": [marks[a.is_known, a.is_new] for a in prediction.answers],
-        "a link that speaks for it": [_link_in_words(entity, a, shown) for a in prediction.answers],
-    }
-    for name in ("name", "a link that speaks for it"):
-        if not any(columns[name]):
-            del columns[name]
-    print_table(tuple(columns), list(zip(*columns.values(), strict=True)), triple)
-    if arguments.explain:
-        _print_reasons(prediction.answers, shown)
-    if prediction.trust is not None:
-        print(f"\n{entity} is new: {trust_in_words(prediction.trust)}")
-    if prediction.way is not None:
-        print(f"answered by the {prediction.way}")
-    if arguments.explain:
-        if prediction.explanation:
-            reasons = []
-            for reason in prediction.explanation:
-                neighbor, relation = shown(reason.entity), shown(reason.relation)
-                ends = (entity, relation, neighbor) if reason.direction == "out" else (neighbor, relation, entity)
-                reasons.append((f"{reason.weight:.1%}", *ends))
-            made = f"what the vector of {entity} is made of"
-            if arguments.refine or (prediction.way or "").startswith("fitted"):
-                made = f"what the vector of {entity} was fitted to, and with which weights that began"
-            print_table(("weight", "head", "relation", "tail"), reasons[:MOST_TRIPLES], f"\n{made}")
-            if len(reasons) > MOST_TRIPLES:
-                print(f"... and {len(reasons) - MOST_TRIPLES:,} more; --json lists them all")
-        elif prediction.trust is None:
-            mixture = "its triples count as far as a mixture of them comes near that vector"
-            print(f"\n{entity} is known: its vector was trained; {mixture}")
-    return 0
+
+    def everything(self) -> int:
+        """All that is likely about an entity."""
+        arguments, shown = self.arguments, namer(self.arguments, self.names)
+        label = self.entity(arguments.head or arguments.tail or arguments.entity) or ""
+        end: End = "head" if arguments.head is not None else "tail" if arguments.tail is not None else "both"
+        likely = self.extended.likely(label, end, self.options)
+        print_notes(self.extended.notes)
+        self._write(likely)
+        is_measured = any(one.answer.probability is not None for one in likely)
+        if likely and not is_measured:
+            how = "`ookg tune --save` (new entities) or `ookg calibrate` (known ones) measures how likely answers are"
+            note(f"note: in an order by experience with another graph; {how} in this one")
+        if arguments.json:
+            rows = [_triple(one.triple, self.names) | self._answer(one.answer) for one in likely]
+            print_json({"question": {"entity": label, "end": end}, "answers": rows})
+            return 0
+        columns = ("rank", "head", "relation", "tail", "score", "probability")
+        table = [
+            (one.answer.rank, *map(shown, one.triple), one.answer.score, _percent(one.answer.probability))
+            for one in likely
+        ]
+        kept = len(columns) if is_measured else len(columns) - 1
+        print_table(columns[:kept], [row[:kept] for row in table], f"what is likely about {shown(label)}")
+        return 0
+
+    def one(self, question: Question) -> int:
+        """One question."""
+        arguments, names = self.arguments, self.names
+        prediction = self.extended.predict_all([question], self.options)[0]
+        print_notes(self.extended.notes)
+        self._write(prediction)
+        if arguments.json:
+            print_json(self._document(question, prediction))
+            return 0
+        short, shown = shortener(arguments), namer(arguments, names)
+        entity = shown(question.asked)
+        triple = f"({shown(question.head or '?')}, {shown(question.relation)}, {shown(question.tail or '?')})"
+        marks = {(True, True): "known, new", (True, False): "known", (False, True): "new", (False, False): ""}
+        columns: dict[str, list[object]] = {
+            "rank": [a.rank for a in prediction.answers],
+            "entity": [short(a.entity) for a in prediction.answers],
+            "name": [names.name(a.entity) or "" for a in prediction.answers],
+            "score": [a.score for a in prediction.answers],
+            "probability": [_percent(a.probability) for a in prediction.answers],
+            "": [marks[a.is_known, a.is_new] for a in prediction.answers],
+            "a link that speaks for it": [_link_in_words(entity, a, shown) for a in prediction.answers],
+        }
+        for name in ("name", "probability", "a link that speaks for it"):
+            if not any(columns[name]):
+                del columns[name]
+        print_table(tuple(columns), list(zip(*columns.values(), strict=True)), triple)
+        if arguments.explain:
+            _print_reasons(prediction.answers, shown)
+        if prediction.trust is not None:
+            print(f"\n{entity} is new: {trust_in_words(prediction.trust)}")
+        if prediction.way is not None:
+            print(f"answered by the {prediction.way}")
+        if arguments.explain:
+            _print_explanation(prediction, entity, shown, is_fitted=arguments.refine)
+        return 0
+
+    def _write(self, result: Tabular) -> None:
+        from ookg.graph.tables import write_table
+
+        if self.arguments.out is not None:
+            table = self._named(result.to_arrow())
+            write_table(self.arguments.out, table)
+            note(f"{self.arguments.out}: {table.num_rows:,} answers")
+
+    def _named(self, table: Any) -> Any:
+        """With columns of names, where ids have some."""
+        for column in ("head", "relation", "tail") if len(self.names) else ():
+            labels = [None if label is None else self.names.name(label) for label in table.column(column).to_pylist()]
+            table = table.append_column(f"{column}_name", [labels if any(labels) else [None] * len(labels)])
+        return table
+
+    def _answer(self, answer: Answer) -> dict[str, Any]:
+        link = None if answer.link is None else _link(answer.link, self.names)
+        values = {"entity": answer.entity, "name": self.names.name(answer.entity), "score": answer.score}
+        values |= {"rank": answer.rank, "probability": answer.probability}
+        return values | {
+            "known": answer.is_known,
+            "new": answer.is_new,
+            "link": link,
+            "reasons": [why.to_dict() for why in answer.reasons],
+            "lead": answer.lead if answer.shares else None,
+            "shares": [share.to_dict() for share in answer.shares],
+        }
+
+    def _document(self, question: Question, prediction: Prediction) -> dict[str, Any]:
+        """The question and its answers as plain values; names are null where there are none."""
+        names = self.names
+        explanation = [
+            vars(reason) | {"name": names.name(reason.entity), "relation_name": names.name(reason.relation)}
+            for reason in prediction.explanation
+        ]
+        return {
+            "question": _triple((question.head, question.relation, question.tail), names),
+            "answers": [self._answer(answer) for answer in prediction.answers],
+            "explanation": explanation,
+            "trust": None if prediction.trust is None else prediction.trust.to_dict(),
+            "way": prediction.way,
+        }
 
 
-def _document(prediction: Prediction, names: Names) -> dict[str, Any]:
-    """The answers as plain values; `name` is null where there is none."""
-    answers = [
-        {"entity": a.entity, "name": names.name(a.entity), "score": a.score, "rank": a.rank}
-        | {"known": a.is_known, "new": a.is_new, "link": None if a.link is None else _link(a.link, names)}
-        | {"reasons": [why.to_dict() for why in a.reasons]}
-        | {"lead": a.lead if a.shares else None, "shares": [share.to_dict() for share in a.shares]}
-        for a in prediction.answers
-    ]
-    explanation = [
-        vars(reason) | {"name": names.name(reason.entity), "relation_name": names.name(reason.relation)}
-        for reason in prediction.explanation
-    ]
-    trust = None if prediction.trust is None else prediction.trust.to_dict()
-    return {"answers": answers, "explanation": explanation, "trust": trust, "way": prediction.way}
+def _triple(triple: tuple[str | None, ...], names: Names) -> dict[str, Any]:
+    ends = dict(zip(("head", "relation", "tail"), triple, strict=True))
+    return ends | {f"{end}_name": None if label is None else names.name(label) for end, label in ends.items()}
+
+
+def _percent(probability: float | None) -> str:
+    return "" if probability is None else f"{probability:.1%}"
+
+
+def _print_explanation(prediction: Prediction, entity: str, shown: Callable[[str], str], *, is_fitted: bool) -> None:
+    """What the vector of the asked entity is made of."""
+    if not prediction.explanation:
+        mixture = "its triples count as far as a mixture of them comes near that vector"
+        print(f"\n{entity} is known: its vector was trained; {mixture}")
+        return
+    reasons = []
+    for reason in prediction.explanation:
+        neighbor, relation = shown(reason.entity), shown(reason.relation)
+        ends = (entity, relation, neighbor) if reason.direction == "out" else (neighbor, relation, entity)
+        reasons.append((f"{reason.weight:.1%}", *ends))
+    made = f"what the vector of {entity} is made of"
+    if is_fitted or (prediction.way or "").startswith("fitted"):
+        made = f"what the vector of {entity} was fitted to, and with which weights that began"
+    print_table(("weight", "head", "relation", "tail"), reasons[:MOST_TRIPLES], f"\n{made}")
+    if len(reasons) > MOST_TRIPLES:
+        print(f"... and {len(reasons) - MOST_TRIPLES:,} more; --json lists them all")
 
 
 def _link(link: LinkReason, names: Names) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ookg.research.reproduction.rendering import Grid
     from ookg.research.reproduction.runner import Places
 
+FORMATS = ("text", "markdown", "latex")
 SUMMARY = "the paper's tables and figures, from the raw data sets"
 
 
@@ -36,10 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     for option, text in (
         ("--table", "the tables to make (all)"),
-        ("--dataset", "the data sets to keep to (all)"),
-        ("--method", "the methods to keep to (all)"),
+        ("--dataset", "the data sets to keep to (all); a folder is one of your own"),
+        ("--method", "the methods to keep to (all); a Python file is one of your own"),
     ):
         parser.add_argument(option, nargs="+", action="extend", metavar="NAME", help=text)
+    parser.add_argument("--config", metavar="FILE", help="TOML with training settings, for data sets of your own")
     parser.add_argument(
         "--seeds",
         type=whole_number,
@@ -52,6 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", metavar="DIR", help="where trained models are kept (the cache)")
     parser.add_argument("--list", action="store_true", help="only say what there is to do, and how long it takes")
     parser.add_argument("--from-results", action="store_true", help="only read the results folder, run nothing")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how tables are printed (text)")
+    parser.add_argument(
+        "--interval",
+        action="store_true",
+        help="the confidence interval of each mean over seeds instead of their spread, and a test against the best",
+    )
     parser.add_argument("--markdown", metavar="FILE", help="also fill the marked places of a Markdown file with tables")
     parser.add_argument(
         "--figures",
@@ -65,16 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Run what is missing, and show."""
     from ookg.research.reproduction.plan import Selection
     from ookg.research.reproduction.rendering import read_marked
-    from ookg.research.reproduction.runner import Places, cells, grids, make_missing
+    from ookg.research.reproduction.runner import Places, cells, make_missing
     from ookg.system.figures import import_matplotlib
+    from ookg.training.settings import read_settings
 
-    selection = Selection.of(arguments.table, arguments.dataset, arguments.method, arguments.seeds)
+    _refuse_contradictions(arguments)
+    settings = read_settings(arguments.config) if arguments.config else None
+    selection = Selection.of(arguments.table, arguments.dataset, arguments.method, arguments.seeds, settings)
     places = Places(arguments.out, arguments.models, arguments.data)
-    for option in ("from_results", "markdown", "figures"):
-        if arguments.list and getattr(arguments, option):
-            raise InputError(
-                f"--list with --{option.replace('_', '-')}; it only says what there is to do, leave one out"
-            )
     if arguments.list:
         return _list(selection, places, arguments)
     # What cannot be written in the end is said before anything is trained.
@@ -93,12 +99,31 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([cell.to_dict() for cell in cells(selection, places.results)])
         return 0
-    for name, made in grids(selection, places.results).items():
-        for grid in made:
-            _print(grid)
-        if not made:
-            print(f"{name}: no result yet")
+    _show(selection, places, arguments)
     return 0
+
+
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    if arguments.json and (arguments.format != "text" or arguments.interval):
+        raise InputError("--json with --format or --interval; it prints means and spreads alone, leave one out")
+    for option in ("from_results", "markdown", "figures"):
+        if arguments.list and getattr(arguments, option):
+            raise InputError(
+                f"--list with --{option.replace('_', '-')}; it only says what there is to do, leave one out"
+            )
+
+
+def _show(selection: Selection, places: Places, arguments: argparse.Namespace) -> None:
+    from ookg.research.reproduction.runner import grids
+
+    for name, made in grids(selection, places.results, arguments.interval).items():
+        for grid in made:
+            if arguments.format == "text":
+                _print(grid)
+            else:
+                print(grid.to_latex() if arguments.format == "latex" else grid.to_markdown(), end="\n\n")
+        if not made:
+            (print if arguments.format == "text" else note)(f"{name}: no result yet")
 
 
 def _fill(path: str, selection: Selection, places: Places) -> None:

@@ -13,12 +13,14 @@ from ookg.cli.console import (
     add_names_option,
     names_given,
     note,
+    print_json,
     print_notes,
     store_names,
     triple_format,
 )
 
 if TYPE_CHECKING:
+    from ookg.graph.triples import Triples
     from ookg.model.model import Model
     from ookg.training.settings import TrainingSettings
 
@@ -31,10 +33,11 @@ NUMBERS: dict[str, tuple[type, str]] = {
     "steps": (int, "training steps"),
     "batch": (int, "true triples per step"),
     "negatives": (int, "false triples per true one"),
+    "negatives_shared": (int, "so many triples share one set of negatives, 0: each has its own"),
     "margin": (float, "margin γ of the loss"),
     "temperature": (float, "temperature α of the self-adversarial weights"),
-    "lr": (float, "learning rate of Adam"),
-    "l2": (float, "L2 regularisation of both tables"),
+    "lr": (float, "learning rate of Adam; Adagrad takes a multiple of it"),
+    "l2": (float, "L2 regularisation of both tables, or of the rows that a step touches"),
     "norm": (int, "norm of the distance, 1 or 2"),
     "seed": (int, "seed of every random draw"),
     "validate_every": (int, "steps between validations (needs --valid, or a data set)"),
@@ -45,7 +48,7 @@ NUMBERS: dict[str, tuple[type, str]] = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     from ookg.models import GEOMETRIES
-    from ookg.training.settings import PRESETS, TrainingSettings
+    from ookg.training.settings import OPTIMIZERS, PRESETS, TrainingSettings
 
     defaults = TrainingSettings()
     parser.add_argument(
@@ -56,6 +59,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="FOLDER", help="where data sets lie, instead of OOKG_DATA or the cache")
     add_names_option(parser)
     add_device_option(parser)
+    parser.add_argument(
+        "--tables",
+        choices=("auto", "device", "host", "disk"),
+        default="auto",
+        help="where the entities' table lies while it is trained: in the memory of the device, in that of the machine, "
+        "in a file in DIR that is removed in the end, or by its size (auto). It changes the time, never the result",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the plan (memory, time) alone, and train nothing")
+    parser.add_argument("--json", action="store_true", help="with --dry-run: the plan as one JSON document")
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run, or start it")
     parser.add_argument(
         "--overwrite", action="store_true", help="replace the model in DIR, or an unfinished run that is not resumed"
@@ -71,6 +83,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[,NAME...]",
         help=f"{', '.join(GEOMETRIES)} (default: {defaults.model}); several, such as transe,rotate, are trained one "
         "after the other and answer together",
+    )
+    group.add_argument(
+        "--optimizer",
+        choices=OPTIMIZERS,
+        help="adam changes whole tables at each step; sparse-adam and adagrad only the rows that it touches; auto is "
+        f"adam, or sparse-adam for a large graph ({defaults.optimizer})",
     )
     for name, (kind, text) in NUMBERS.items():
         option = f"--{name.replace('_', '-')}"
@@ -97,6 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ookg.graph.triples import read_triples
     from ookg.model.train import train_together
 
+    if arguments.json and not arguments.dry_run:
+        raise InputError("--json prints the plan of a training; give --dry-run with it")
     settings, given_names = _settings(arguments), names_given(arguments)
     names = {name.lower() for name in published_sets()}
     path = Path(arguments.triples)
@@ -110,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         if not path.exists() and not path.suffix and arguments.triples != STANDARD_INPUT:
             raise unknown_name("file or data set", arguments.triples, list(published_sets()), "check the path")
-        triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+        triples = read_triples(arguments.triples, triple_format(arguments), labels="refused", progress=True)
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
     if settings[0].validate_every and (valid is None or not len(valid)):
@@ -118,6 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
     print_notes(triples.notes)
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
+    if arguments.dry_run:
+        return _print_plans(arguments, triples, settings)
     try:
         model = train_together(
             triples,
@@ -128,6 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
             resume=arguments.resume,
             overwrite=arguments.overwrite,
             progress=True,
+            tables=arguments.tables,
         )
     except ModelNotStored as error:
         if error.is_resumable:
@@ -141,6 +164,20 @@ def run(arguments: argparse.Namespace) -> int:
     steps = " and ".join(f"{provenance['step']:,}" for provenance in provenances)
     seconds = sum(provenance["seconds"] for provenance in provenances)
     note(f"{arguments.out}: {model!r} of step {steps}, {seconds:.1f} s")
+    return 0
+
+
+def _print_plans(arguments: argparse.Namespace, triples: Triples, settings: list[TrainingSettings]) -> int:
+    """What training each model would take."""
+    from ookg.model.train import plan_training
+
+    where: dict[str, Any] = {"out": arguments.out, "device": arguments.device, "tables": arguments.tables}
+    plans = [plan_training(triples, one, **where) for one in settings]
+    if arguments.json:
+        print_json({"plans": [one.to_dict() for one in plans]})
+        return 0
+    for line in (line for one in plans for line in one.lines()):
+        print(line)
     return 0
 
 
@@ -180,7 +217,7 @@ def _settings(arguments: argparse.Namespace) -> list[TrainingSettings]:
 
     chosen = preset(arguments.preset) if arguments.preset else None
     settings = read_settings(arguments.config, chosen) if arguments.config else chosen or TrainingSettings()
-    names = ["subsampling", *NUMBERS]
+    names = ["subsampling", "optimizer", *NUMBERS]
     values = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.lr_drops is not None:
         try:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, overload
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ookg.extension.question import Question
+from ookg.graph.tables import Tabular
 from ookg.simulation.trust import Trust, TrustTable
 from ookg.system.display import counted
 from ookg.types import BoolArray, IntArray
@@ -212,6 +215,7 @@ class Answer:
 
     link: where all evidence counts, the direct link that speaks most for it
     reasons: where all evidence counts, or it is to be explained, what speaks for it, that which adds most first
+    probability: how likely it is right, as often as such answers were; None where that was not measured
     shares: where it is to be explained, the parts of its lead over the answers that rank next, largest first
     """
 
@@ -222,6 +226,7 @@ class Answer:
     is_new: bool
     link: LinkReason | None = None
     reasons: tuple[AnswerReason, ...] = ()
+    probability: float | None = None
     shares: tuple[Share, ...] = ()
 
     @property
@@ -273,13 +278,14 @@ class Reasons(Sequence[Reason]):
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Tabular):
     """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
 
     explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from; it is
         looked up when it is first read
     trust: how far to trust a new entity's vector; None for a known one
     way: how it was answered, in words, where that was chosen by the newcomer's number of triples
+    question: what was asked
     """
 
     answers: list[Answer]
@@ -287,14 +293,80 @@ class Prediction:
     notes: list[str]
     trust: Trust | None = None
     way: str | None = None
+    question: Question | None = None
+
+    def to_arrow(self) -> Any:
+        """A row for each answer, as `Predictions.to_arrow` has it."""
+        return Predictions([self]).to_arrow()
 
     def __str__(self) -> str:
         lines = [f"{one.rank:>3} {one.score:>9.3f}  {one.entity}{_marks(one)}" for one in self.answers]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)] or ["no answers"])
 
 
+ANSWER_TYPES: dict[str, Any] = {
+    "question": pa.int64(), "head": pa.string(), "relation": pa.string(), "tail": pa.string(), "asked": pa.string(),
+    "rank": pa.int64(), "score": pa.float64(), "probability": pa.float64(), "known": pa.bool_(), "new": pa.bool_(),
+}  # fmt: skip
+
+
+def answer_rows(pairs: Iterable[tuple[int, Question | None, Answer]]) -> Any:
+    """An Arrow table of answers: the number of the question, the triple that an answer makes, the end that was asked
+    for ("head" or "tail"), rank, score, probability (null where it was not measured), and whether it is known, or new.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in ANSWER_TYPES}
+    for number, question, answer in pairs:
+        head, tail = answer.entity, answer.entity
+        if question is not None:
+            head, tail = (question.head or answer.entity), (question.tail or answer.entity)
+        asked = None if question is None else "tail" if question.asks_tail else "head"
+        ends = (head, None if question is None else question.relation, tail)
+        values = (number, *ends, asked, answer.rank, answer.score, answer.probability, answer.is_known, answer.is_new)
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    return pa.table({name: pa.array(values, ANSWER_TYPES[name]) for name, values in columns.items()})
+
+
+class Predictions(list[Prediction], Tabular):
+    """The answers to many questions, in their order."""
+
+    def to_arrow(self) -> Any:
+        """A row for each answer, as `answer_rows` has it; questions are numbered from 1."""
+        return answer_rows(
+            (number, one.question, answer) for number, one in enumerate(self, start=1) for answer in one.answers
+        )
+
+
+@dataclass(frozen=True)
+class LikelyAnswer:
+    """An answer, and the question that it answers; its rank is that among all that is likely about the entity."""
+
+    question: Question
+    answer: Answer
+
+    @property
+    def triple(self) -> tuple[str, str, str]:
+        """The triple that the answer makes."""
+        head, tail = (self.question.head or self.answer.entity), (self.question.tail or self.answer.entity)
+        return head, self.question.relation, tail
+
+
+class LikelyAnswers(list[LikelyAnswer], Tabular):
+    """All that is likely about an entity, the likeliest first."""
+
+    def to_arrow(self) -> Any:
+        """A row for each answer, as `answer_rows` has it; all belong to one question, 1."""
+        return answer_rows((1, one.question, one.answer) for one in self)
+
+    def __str__(self) -> str:
+        lines = [f"{one.answer.rank:>3}  {' '.join(one.triple)}{_marks(one.answer)}" for one in self]
+        return "\n".join(lines or ["nothing"])
+
+
 def _marks(answer: Answer) -> str:
     marks = [word for word, holds in (("known", answer.is_known), ("new", answer.is_new)) if holds]
+    if answer.probability is not None:
+        marks.append(f"probability {answer.probability:.2f}")
     if answer.link is not None:
         marks.append(f"{answer.link.relation} {answer.link.direction}, {answer.link.confidence:.2f}")
     return f"  ({'; '.join(marks)})" if marks else ""

@@ -19,10 +19,11 @@ from ookg.evaluation.verdicts import Classification
 from ookg.evidence.source import Asked
 from ookg.extension import claims as judging
 from ookg.extension import reasons
-from ookg.extension.answers import AnswerReason, Prediction, Reason
+from ookg.extension.answers import AnswerReason, LikelyAnswers, Prediction, Predictions, Reason
 from ookg.extension.around import Around
 from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
+from ookg.extension.likely import End, likely_answers
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.questions import AnswerOptions, Question, Ranking, answered
 from ookg.extension.state import State, corrected, with_evidence, with_triples, without_triples
@@ -90,6 +91,13 @@ class ExtendedModel:
         """Whether a relation is trained, or a given triple has it."""
         number = self._state.relations.find(label)
         return number is not None and self._state.has_relation(number)
+
+    def check(self, entity: str | None = None, *, relation: str | None = None) -> None:
+        """Refuse an entity or a relation that no question can be about, with the reason."""
+        if entity is not None:
+            entity_id(self._state, entity)
+        if relation is not None:
+            relation_id(self._state, relation)
 
     def around(self, label: str) -> Around:
         """All triples of an entity, known and given."""
@@ -207,13 +215,24 @@ class ExtendedModel:
         """The best tails for (head, relation), or heads for (relation, tail)."""
         return self.predict_all([Question(relation, head, tail)], options)[0]
 
-    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> list[Prediction]:
+    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> Predictions:
         """The answers to many questions, all from one state; they pass over the entities together."""
         state, options = self._state, options or AnswerOptions()
         ranking = Ranking.of(state, options)
         if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)
-        return answered(state, questions, options, ranking)
+        return Predictions(answered(state, questions, options, ranking))
+
+    def likely(self, entity: str, end: End = "both", options: AnswerOptions | None = None) -> LikelyAnswers:
+        """Everything likely about an entity over all relations that fit it, the likeliest first.
+
+        A directed relation fits that entities with its relations have. end: where the entity stands, or both
+        """
+        state, options = self._state, options or AnswerOptions()
+        ranking = Ranking.of(state, options)
+        if ranking.needs_evidence or options.explain:
+            state = self._with_evidence(state)
+        return likely_answers(state, entity, options, ranking, end)
 
     def scores(self, triples: IntArray) -> FloatArray:
         """-D(h, r, t) of triples of ids, (triples,); NaN where an end or the relation has no vector."""

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ookg.evidence.combined import GraphEvidence, RankingWeights
+from ookg.graph.fitting import FittingRelations
 from ookg.graph.index import GraphIndex
 from ookg.graph.statistics import GraphStatistics
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.given import LabelledVectors
+from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import TrustTable
 from ookg.types import BoolArray, IntArray
 
@@ -40,6 +42,16 @@ class KnownModel(LabelledVectors, Protocol):
     @property
     def companions(self) -> Sequence[KnownModel]:
         """The models that answer questions together with this one, beside the same graph."""
+
+    @property
+    def fitting(self) -> FittingRelations:
+        """Which relations fit an entity."""
+
+    def likelihood(self, *, refine: bool, combine: bool, chosen: bool, models: int) -> Likelihood | None:
+        """How likely answers about newcomers are right, if it was measured."""
+
+    def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
+        """The same for known entities."""
 
     def without(self, triples: IntArray) -> KnownModel:
         """The same vectors beside a graph that never had some of the training triples, (triples, 3)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +15,7 @@ from ookg.evidence.combined import RankingWeights, answer_scores, reasons
 from ookg.evidence.source import Asked, Spoken
 from ookg.extension.answers import Answer, AnswerReason, Prediction, Reasons
 from ookg.extension.lookup import entity_id, relation_id
+from ookg.extension.question import Question
 from ookg.extension.reasons import (
     answer_reasons,
     explanation,
@@ -27,34 +28,14 @@ from ookg.extension.shares import RIVALS, Compared
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
 from ookg.scoring.nearest import best_places, gaps_to_all
+from ookg.simulation.likelihood import ANSWERS, Likelihood, Standings, answer_features, asked_about
 from ookg.simulation.ways import Way, Ways
-from ookg.types import Scores
+from ookg.types import BoolArray, FloatArray, Scores
+
+__all__ = ["AnswerOptions", "Question", "Ranking", "answered"]
 
 # How many questions are scored against all entities in one pass.
 QUESTIONS_AT_ONCE = 64
-
-
-@dataclass(frozen=True)
-class Question:
-    """(head, relation, ?) or (?, relation, tail)."""
-
-    relation: str
-    head: str | None = None
-    tail: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.head is None) == (self.tail is None):
-            raise InputError("give either a head or a tail; the other one is what is asked for")
-
-    @property
-    def asked(self) -> str:
-        """The end that is given."""
-        return self.head if self.head is not None else str(self.tail)
-
-    @property
-    def asks_tail(self) -> bool:
-        """Whether the tail is the open end."""
-        return self.head is not None
 
 
 @dataclass(frozen=True)
@@ -63,6 +44,7 @@ class AnswerOptions:
 
     combine: rank by the vector together with direct links and habits of relations; None: as `Model.combines` says
     top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
+    min_probability: leave out answers that are less likely to be right
     explain: say for each answer what speaks for it against those that rank next (`Answer.shares`)
     """
 
@@ -70,11 +52,14 @@ class AnswerOptions:
     top: int = 10
     drop_known: bool = True
     new_answers: bool = True
+    min_probability: float | None = None
     explain: bool = False
 
     def __post_init__(self) -> None:
         if self.top < 1:
             raise InputError(f"top {self.top}; ask for 1 or more answers")
+        if self.min_probability is not None and not 0 <= self.min_probability <= 1:
+            raise InputError(f"a probability of {self.min_probability}; give one from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -83,10 +68,12 @@ class Ranking:
 
     ways: by the asked newcomer's number of triples; known entities answer by their vectors
     weights: where there are no ways, how evidence is weighed; None if the vector alone ranks
+    unmeasured: what says how likely answers are where that was not measured; None: nothing does
     """
 
     ways: Ways | None
     weights: RankingWeights | None = None
+    unmeasured: Likelihood | None = None
 
     @classmethod
     def of(cls, state: State, options: AnswerOptions) -> Ranking:
@@ -109,6 +96,14 @@ class Ranking:
         group = None if self.ways is None else state.group(entity)
         return None if group is None or self.ways is None else group.way(entity, self.ways)
 
+    def likelihood(self, state: State, entity: int, weights: RankingWeights | None, models: int) -> Likelihood | None:
+        """How likely answers about an entity are right. weights: of the evidence that counts, if any does"""
+        if entity < state.num_known:
+            return state.model.known_likelihood(combine=weights is not None, models=models)
+        is_refined = state.preparation.refine is not None
+        combine, chosen = weights is not None, self.ways is not None
+        return state.model.likelihood(refine=is_refined, combine=combine, chosen=chosen, models=models)
+
 
 def answered(state: State, questions: Sequence[Question], options: AnswerOptions, ranking: Ranking) -> list[Prediction]:
     """The answers to many questions; they pass over the entities together. ranking: as `Ranking.of` says"""
@@ -122,7 +117,8 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
         of_models = [_distance_scores(model, part) for model in (state, *state.companions)]
         for place, one in enumerate(part):
             vectors = [scores[place] for scores in of_models]
-            answers.append(_prediction(state, one, vectors, options, ranking))
+            prediction = _prediction(state, one, vectors, options, ranking)
+            answers.append(replace(prediction, question=questions[start + place]))
     return answers
 
 
@@ -195,6 +191,10 @@ def _prediction(
     spreads = _spreads(together, num_known, counts) if options.explain else []
     if counts is not None:
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
+    likelihood = ranking.likelihood(state, entity, weights, len(together)) or ranking.unmeasured
+    if likelihood is None and options.min_probability is not None:
+        raise InputError(no_probability(state.entities.label(entity), is_new=entity >= num_known))
+    above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
     stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)
@@ -202,36 +202,40 @@ def _prediction(
         scores[entity] = -np.inf
     if options.drop_known:
         scores[stated] = -np.inf
-    best = best_places(scores, options.top + (RIVALS if options.explain else 0))
-    explained: Sequence[tuple[AnswerReason, ...]] = ()
+    most = options.top if likelihood is None else max(options.top, ANSWERS) + 1
+    ranked = best_places(scores, most + (RIVALS if options.explain else 0))
+    best = ranked[:most]
+    probability: Sequence[float | None] = [None] * len(best)
+    if likelihood is not None and above is not None:
+        probability = _probabilities(state, asked, likelihood, above.of(scores[best]), np.isin(best, stated))
+    least = options.min_probability or 0.0
+    kept = [n for n, value in enumerate(probability[: options.top]) if value is None or value >= least]
+    best, probability = best[kept], [probability[n] for n in kept]
     compared: Compared | None = None
+    explained: Sequence[tuple[AnswerReason, ...]] = [()] * len(best)
     if options.explain:
-        compared = Compared(
-            [state, *(state.companions[number] for number in counting)],
-            spreads,
-            asked,
-            best,
-            scores[best],
-            counts,
-            spoken,
-        )
-        explained = what_speaks(state, asked, best[: options.top])
-        best = best[: options.top]
+        models = [state, *(state.companions[number] for number in counting)]
+        compared = Compared(models, spreads, asked, ranked, scores[ranked], counts, spoken)
+        explained = what_speaks(state, asked, best)
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     speaks = reasons(spoken, weights, best) if weights is not None else [[] for _ in best]
-    rows = zip(best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, strict=True)
+    columns = best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, probability, kept, explained
+    rows = zip(*columns, strict=True)
     answers = [
         Answer(
             label,
             score,
-            rank,
+            place_in_rank + 1,
             is_known=place in known,
             is_new=place >= num_known,
             link=first_link(state, place, mine),
-            reasons=explained[rank - 1] if compared is not None else answer_reasons(state, asked, place, mine),
-            shares=() if compared is None else compared.of(rank - 1, reasons_by_source(state, asked, place, spoken)),
+            reasons=answer_reasons(state, asked, place, mine) if compared is None else said,
+            probability=chance,
+            shares=()
+            if compared is None
+            else compared.of(place_in_rank, reasons_by_source(state, asked, place, spoken)),
         )
-        for rank, (place, score, label, mine) in enumerate(rows, start=1)
+        for place, score, label, mine, chance, place_in_rank, said in rows
     ]
     if entity < num_known:
         return Prediction(answers, [], [], None)
@@ -245,6 +249,25 @@ def _spreads(vectors: Sequence[Scores], num_known: int, weights: RankingWeights 
     if weights is None:
         return [1.0] * len(vectors)
     return [float(np.std(one[:num_known], dtype=np.float64)) if num_known > 1 else 1.0 for one in vectors]
+
+
+def _probabilities(
+    state: State, asked: Asked, likelihood: Likelihood, standing: FloatArray, stated: BoolArray
+) -> list[float]:
+    """(answers,) how likely each is right, best first; 1 for what is stated."""
+    about = asked_about(state.model.fitting, state.graph.links_of(asked.entity)[0], asked.code)
+    probability = np.ones(len(standing))
+    probability[~stated] = likelihood.of(answer_features(standing[~stated], about))
+    return list(probability.tolist())
+
+
+def no_probability(label: str, *, is_new: bool) -> str:
+    """Why an answer has no probability, and how to get one."""
+    if is_new:
+        remedy = "`ookg tune --save` does it, by simulation (see docs/asking.md)"
+        return f"how likely answers about new entities such as {label!r} are was not measured with this model; {remedy}"
+    remedy = "`ookg calibrate DIR HELD_OUT` does it"
+    return f"how likely answers about known entities such as {label!r} are was not measured with this model; {remedy}"
 
 
 def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:

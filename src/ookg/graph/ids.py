@@ -11,6 +11,8 @@ from ookg.errors import InputError
 Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 TripleIds = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
+SORTED_TRIPLES = 1 << 22  # up to this many are sorted to find those that repeat
+
 
 def triple_keys(ids: TripleIds, num_entities: int, num_relations: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """One number a triple: (head · relations + relation) · entities + tail."""
@@ -26,6 +28,11 @@ def first_occurrences(
     ids: TripleIds, num_entities: int, num_relations: int, truth: Truth | None = None
 ) -> np.ndarray[Any, Any] | None:
     """Positions of each distinct triple's first occurrence, in order; None where no triple repeats."""
+    if len(ids) > SORTED_TRIPLES or num_entities**2 * num_relations >= 1 << 61:
+        from ookg.graph.hashing import are_first  # takes a while to import
+
+        is_first = are_first(ids, truth)
+        return None if is_first.all() else np.flatnonzero(is_first)
     keys = triple_keys(ids, max(num_entities, 1), max(num_relations, 1))
     if truth is not None:
         keys = keys * 2 + truth

@@ -9,6 +9,8 @@ import numpy as np
 from ookg.errors import damaged_file
 from ookg.types import BoolArray, IntArray, Numbers
 
+SORTED_AT_ONCE = 1 << 22  # triples up to which sorting may take 100 bytes for each
+
 
 @dataclass(frozen=True, eq=False)
 class GraphIndex:
@@ -30,6 +32,11 @@ class GraphIndex:
     @classmethod
     def of(cls, triples: IntArray, num_entities: int, num_relations: int) -> GraphIndex:
         """The index of distinct triples, (triples, 3)."""
+        if len(triples) > SORTED_AT_ONCE and max(num_entities, 2 * num_relations) < 1 << 31:
+            from ookg.graph.large import rows_by_entity  # takes a while to import
+
+            offsets, (links, others) = rows_by_entity(triples, num_entities, num_relations)
+            return cls(offsets, links, others, num_relations)
         head, relation, tail = triples.T
         size = np.int32 if max(num_entities, 2 * num_relations) < 1 << 31 else np.int64
         owner = np.concatenate([head, tail])

@@ -9,8 +9,10 @@ import numpy as np
 
 from ookg.graph.grown import row_keys
 from ookg.graph.index import GraphIndex
-from ookg.graph.statistics import GraphStatistics, loop_counts
+from ookg.graph.statistics import DENSE_RELATIONS, GraphStatistics, loop_counts
 from ookg.types import IntArray
+
+COUNTED_AT_ONCE = 1 << 22  # triples up to which counting may take 100 bytes for each
 
 
 class KnownGraph:
@@ -40,6 +42,8 @@ class KnownGraph:
     @cached_property
     def statistics(self) -> GraphStatistics:
         """Degrees of entities and co-occurrence of relations."""
+        if self._counted is None and len(self) > COUNTED_AT_ONCE and self.num_relations <= DENSE_RELATIONS:
+            return GraphStatistics.of(self.index)
         return self._counted or GraphStatistics.count(self.triples, self.num_entities, self.num_relations)
 
     @cached_property

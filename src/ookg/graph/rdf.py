@@ -79,13 +79,10 @@ class RdfFile:
             raise InputError(f"{path}: RDF needs pyoxigraph; install it with `pip install 'ookg[rdf]'`") from None
         self.parser: Any = pyoxigraph
 
-    def read(self) -> list[Any]:
-        """Heads, relations and tails, each a chunked dictionary array."""
-        chunks: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    def batches(self) -> Iterator[list[Any]]:
+        """Heads, relations and tails of many triples at a time, each a dictionary array."""
         try:
-            for labels in self.chunks():
-                for column, encoded in zip(chunks, labels, strict=True):
-                    column.append(encoded)
+            yield from self.chunks()
         except FileError:
             raise
         except SyntaxError as error:
@@ -95,7 +92,6 @@ class RdfFile:
         except (OSError, ValueError) as error:
             problem = f"damaged {self.compression or self.syntax_name} data ({error})"
             raise FileError(self.path, problem, "fetch or write it again") from error
-        return [pa.chunked_array(column, pa.dictionary(pa.int32(), pa.string())) for column in chunks]
 
     def chunks(self) -> Iterator[list[Any]]:
         """Heads, relations and tails of many triples at a time, each a dictionary array."""

@@ -35,6 +35,7 @@ LINE_BLOCK_BYTES = 1 << 20
 BATCH_ROWS = 1 << 20  # of Parquet; with fewer, the dictionary of all of a file's labels is taken apart again and again
 VALUE_BYTES = 8  # what a value takes at least: an id, or a number
 ENCODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+NO_COLUMNS = [pa.array([], ENCODED_TEXT)] * 3
 LABEL_TYPES = (types.is_boolean, types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 STANDARD_INPUT = "-"
@@ -80,14 +81,14 @@ class ArrowStream(Protocol):
 class LabelReader(Protocol):
     """Something that triples are read from."""
 
-    def read(self) -> list[Any]:
-        """Arrow columns of labels: head, relation, tail and where there is one the claim's label.
+    def batches(self) -> Iterator[list[Any]]:
+        """Columns of labels, many rows at a time: head, relation, tail and where there is one the claim's label.
 
-        All are text, or all are dictionary arrays of text whose dictionaries hold what occurs, in that order.
+        They are dictionary arrays of text whose dictionaries hold what occurs, in that order.
         """
 
     def find_bad_value(self) -> FileError:
-        """The error that names the first empty label or wrong label value."""
+        """The error that names the first empty label or wrong label value; it is in the batch that came last."""
 
 
 def is_header(row: Sequence[str]) -> bool:
@@ -295,14 +296,19 @@ class TextFile:
         raise FileError(self.path, f"no column {name!r}", known)
 
     def read(self) -> list[Any]:
-        """The chosen columns as text."""
+        """The chosen columns as dictionary arrays of text."""
+        return joined(self.batches())
+
+    def batches(self) -> Iterator[list[Any]]:
+        """The same, block by block."""
         names = [f"{position}" for position in range(self.width)]
         if not names:
-            return [pa.array([], pa.string())] * 3
+            yield NO_COLUMNS
+            return
         chosen = [names[position] for position in self.columns]
         block_size = min(max(LINE_BYTES.default, LINE_BYTES.value), (1 << 31) - 1)  # a line has to fit into a block
         try:
-            table = pa.csv.read_csv(
+            reader = pa.csv.open_csv(
                 self._stream(),
                 pa.csv.ReadOptions(column_names=names, skip_rows=self.skip, block_size=block_size),
                 pa.csv.ParseOptions(delimiter=self.delimiter, quote_char=self.quote or False, double_quote=True),
@@ -313,14 +319,19 @@ class TextFile:
                     strings_can_be_null=False,
                 ),
             )
+            is_empty = True
+            for batch in reader:
+                is_empty = False
+                columns = [_labels(batch.column(name)) for name in chosen]
+                if self.quote and any(_has_line_break(column.dictionary) for column in columns):
+                    raise self._find_bad_line(ValueError("a line break inside quotes"))
+                yield columns
+            if is_empty:
+                yield NO_COLUMNS
         except (pa.ArrowInvalid, OSError) as error:
-            if "Empty CSV file" in str(error):
-                return [pa.array([], pa.string())] * 3
-            raise self._find_bad_line(error) from error
-        columns = [table.column(name) for name in chosen]
-        if self.quote and any(pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in columns):
-            raise self._find_bad_line(ValueError("a line break inside quotes"))
-        return columns
+            if "Empty CSV file" not in str(error):
+                raise self._find_bad_line(error) from error
+            yield NO_COLUMNS
 
     def _find_bad_line(self, error: Exception) -> FileError:
         try:
@@ -358,13 +369,27 @@ class NamedColumns:
     """Columns that have names: a Parquet file, or a frame."""
 
     def __init__(self, source: str, form: TripleFormat, row_mark: str) -> None:
+        """columns: those that were read last; rows_before: how many rows came before them."""
         self.source, self.form, self.row_mark = source, form, row_mark
         self.columns: list[Any] = []
+        self.rows_before = 0
 
-    def texts(self, table: Any, names: list[str]) -> list[Any]:
-        """Columns of an Arrow table as dictionary arrays of text; a missing value is an error."""
-        self.columns = [self.text(table.column(name), name) for name in names]
+    def read(self) -> list[Any]:
+        """All of the chosen columns as dictionary arrays of text."""
+        self.columns, self.rows_before = joined(self.batches()), 0
         return self.columns
+
+    def batches(self) -> Iterator[list[Any]]:
+        """The same, many rows at a time."""
+        raise NotImplementedError
+
+    def texts(self, batches: Iterator[Any], names: list[str]) -> Iterator[list[Any]]:
+        """Columns of Arrow's batches as dictionary arrays of text; a missing value is an error."""
+        self.rows_before = 0
+        for batch in batches:
+            self.columns = [self.text(batch.column(name), name) for name in names]
+            yield self.columns
+            self.rows_before += len(batch)
 
     def choose(self, names: list[str]) -> list[str]:
         """The names of the head, the relation, the tail and where there is one the label."""
@@ -390,7 +415,7 @@ class NamedColumns:
         raise FileError(self.source, f"columns {', '.join(names)}", remedy)
 
     def text(self, column: Any, name: str) -> Any:
-        """A column as dictionary arrays of text."""
+        """A column of a batch as a dictionary array of text."""
         if column.null_count:
             raise self._missing(column, name)
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
@@ -398,7 +423,7 @@ class NamedColumns:
             fits(kind) for fits in LABEL_TYPES
         ):  # an empty one is of no type that means anything
             raise self.wrong_type(name, column.type)
-        text = pa.chunked_array([_labels(chunk) for chunk in column.chunks if len(chunk)], ENCODED_TEXT)
+        text = _labels(column) if len(column) else pa.array([], ENCODED_TEXT)
         if text.null_count:  # of a dictionary that has one
             raise self._missing(text, name)
         return text
@@ -408,12 +433,12 @@ class NamedColumns:
         return FileError(self.source, f"column {name!r} is {kind}", "give text or whole numbers")
 
     def _missing(self, column: Any, name: str) -> FileError:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]) + 1
         return self.row_error(f"no value in column {name!r}", "drop or fill the row", row)
 
     def row_error(self, problem: str, remedy: str, row: int) -> FileError:
         """The error for a row, counted from 1."""
-        return FileError(f"{self.source}{self.row_mark}{row}", problem, remedy)
+        return FileError(f"{self.source}{self.row_mark}{self.rows_before + row}", problem, remedy)
 
     def find_bad_value(self) -> FileError:
         """The first row with one, from 1."""
@@ -424,20 +449,32 @@ class NamedColumns:
         return FileError(self.source, "an empty label or a wrong label value", "mend the row")
 
 
-def read_parquet(path: Path, columns: list[str], *, encoded: bool = False) -> Any:
-    """Columns of a Parquet file as an Arrow table; the memory they take is bounded by the size of the file.
+def joined(batches: Iterator[list[Any]]) -> list[Any]:
+    """The columns of batches, each a chunked dictionary array."""
+    return [pa.chunked_array(chunks, ENCODED_TEXT) for chunks in zip(*batches, strict=True)]
+
+
+def read_parquet(path: Path, columns: list[str]) -> Any:
+    """Columns of a Parquet file as an Arrow table; the memory they take is bounded by the size of the file."""
+    return pa.Table.from_batches(parquet_batches(path, columns))
+
+
+def parquet_batches(path: Path, columns: list[str], *, encoded: bool = False) -> Iterator[Any]:
+    """Columns of a Parquet file, many rows at a time; one batch of no rows if there are none.
 
     encoded: text as dictionary arrays, so that a label that is repeated takes no room again
     """
-    stored, batches, unpacked = path.stat().st_size, [], 0
+    stored, unpacked, is_empty = path.stat().st_size, 0, True
     with pq.ParquetFile(path, read_dictionary=columns if encoded else None) as file:
         values = _count_values(file, columns)
         check_expansion(path, stored, values * VALUE_BYTES, f"{values:,} values")
         for batch in file.iter_batches(BATCH_ROWS, columns=columns):
             unpacked += batch.nbytes
             check_expansion(path, stored, unpacked)
-            batches.append(batch)
-        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(columns)
+            yield batch
+            is_empty = False
+        if is_empty:
+            yield pa.RecordBatch.from_pylist([], pa.schema([file.schema_arrow.field(name) for name in columns]))
 
 
 def _count_values(file: Any, columns: list[str]) -> int:
@@ -465,7 +502,7 @@ class ParquetFile(NamedColumns):
         super().__init__(str(path), form, ":")
         self.path = path
 
-    def read(self) -> list[Any]:
+    def batches(self) -> Iterator[list[Any]]:
         """Only the chosen columns."""
         try:
             schema = pq.read_schema(self.path)
@@ -473,7 +510,7 @@ class ParquetFile(NamedColumns):
             for name in chosen:
                 if types.is_nested(schema.field(name).type):  # a row of it can be of any size: it is not even read
                     raise self.wrong_type(name, schema.field(name).type)
-            return self.texts(read_parquet(self.path, chosen, encoded=True), chosen)
+            yield from self.texts(parquet_batches(self.path, chosen, encoded=True), chosen)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: names of columns
             reason = str(error).splitlines()[0]
             raise FileError(self.path, f"damaged Parquet data ({reason})", "write it again") from error
@@ -486,16 +523,23 @@ class Frame(NamedColumns):
         super().__init__(type(frame).__name__, TripleFormat(), ", row ")
         self.frame = frame
 
-    def read(self) -> list[Any]:
+    def batches(self) -> Iterator[list[Any]]:
         """The frame's columns as Arrow sees them."""
         try:
-            table = pa.RecordBatchReader.from_stream(self.frame).read_all()
+            reader = pa.RecordBatchReader.from_stream(self.frame)
+            names, is_empty = self.choose(reader.schema.names), True
+            for columns in self.texts(reader, names):
+                yield columns
+                is_empty = False
+            if is_empty:
+                yield [pa.array([], ENCODED_TEXT)] * len(names)
+        except FileError:
+            raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise FileError(
                 self.source, f"cannot be read ({reason})", "give columns of text or whole numbers"
             ) from error
-        return self.texts(table, self.choose(table.column_names))
 
 
 def encoded_anew(column: Any) -> Any:
@@ -514,6 +558,10 @@ def _labels(chunk: Any) -> Any:
 
 def _as_text(labels: Any) -> Any:
     return (labels.cast(pa.int8()) if types.is_boolean(labels.type) else labels).cast(pa.string())
+
+
+def _has_line_break(labels: Any) -> bool:
+    return bool(pc.any(pc.match_substring_regex(labels, r"[\r\n]")).as_py())
 
 
 def _bad_value(row: list[str]) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ MOST_RELATIONS = 1000
 # How many pairs of relations are held, about; up to 4,096 relations this bounds nothing.
 MOST_PAIRS = 1 << 24
 BLOCK_PAIRS = 1 << 22  # counted at a time
+DENSE_RELATIONS = 1 << 14  # up to which a number for every pair of them may be held: 1 GiB
 FEW_PAIRS = 64  # correlations asked for at once, up to which those that were asked for before are remembered
 MOST_SEEN = 1 << 16  # how many of these are remembered
 LOOP_SHARE = 0.2  # of a relation's triples that are loops, from which on an entity can be its own answer
@@ -47,6 +49,18 @@ class GraphStatistics:
         has = _incidence(triples, num_entities, num_relations)
         return cls(degree, counted_together(has))
 
+    @classmethod
+    def of(cls, index: GraphIndex) -> GraphStatistics:
+        """The same of the triples of an index, counted without a copy of them; for up to DENSE_RELATIONS relations."""
+        from ookg.graph.large import relations_together  # takes a while to import
+
+        counts, most = relations_together(index.offsets, index.link, index.num_relations, MOST_RELATIONS)
+        if most.sum() <= MOST_PAIRS:
+            together = sparse.csr_array(counts)
+        else:
+            together = _most_frequent_pairs(lambda block: sparse.csr_array(counts[block]), most)
+        return cls(np.diff(index.offsets), together.astype(np.int64))
+
     def with_given(self, known: IntArray, given: IntArray, num_entities: int) -> GraphStatistics:
         """These statistics of the `known` triples with the co-occurrence counted on known and given triples together.
 
@@ -65,10 +79,10 @@ class GraphStatistics:
         known = known[is_touched[known[:, 0]] | is_touched[known[:, 2]]]
         ends = position[known[:, [0, 2]]]  # (known triples, 2), -1 where the entity is not touched
         pairs = [np.stack([ends[:, side], known[:, 1]], axis=1) for side in (0, 1)]
-        before = _pair_matrix(np.concatenate([pair[pair[:, 0] >= 0] for pair in pairs]), len(touched), num_relations)
+        before = pair_matrix(np.concatenate([pair[pair[:, 0] >= 0] for pair in pairs]), len(touched), num_relations)
         place = place.reshape(-1, 2)
         added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
-        after = before.maximum(_pair_matrix(added, len(touched), num_relations))
+        after = before.maximum(pair_matrix(added, len(touched), num_relations))
         change = counted_together(after) - counted_together(before)
         return replace(self, cooccurrence=(self.cooccurrence + change).tocsr())
 
@@ -84,8 +98,8 @@ class GraphStatistics:
         rows, owner = index.rows_of(touched)
         known = np.stack([owner, index.links(rows).astype(np.int64) % max(1, index.num_relations)], axis=1)
         added = np.concatenate([np.stack([place[:, side], given[:, 1]], axis=1) for side in (0, 1)])
-        before = _pair_matrix(known, len(touched), num_relations)
-        after = before.maximum(_pair_matrix(added, len(touched), num_relations))
+        before = pair_matrix(known, len(touched), num_relations)
+        after = before.maximum(pair_matrix(added, len(touched), num_relations))
         gained = np.flatnonzero(np.diff(after.indptr) > np.diff(before.indptr))
         change = counted_together(after[gained], bounded=False) - counted_together(before[gained], bounded=False)
         table = self.cooccurrence
@@ -107,8 +121,8 @@ class GraphStatistics:
         rows, owner = left.rows_of(touched)
         known = np.stack([owner, left.links(rows).astype(np.int64) % max(1, num_relations)], axis=1)
         lost = np.concatenate([np.stack([place[:, side], gone[:, 1]], axis=1) for side in (0, 1)])
-        after = _pair_matrix(known, len(touched), num_relations)
-        before = after.maximum(_pair_matrix(lost, len(touched), num_relations))
+        after = pair_matrix(known, len(touched), num_relations)
+        before = after.maximum(pair_matrix(lost, len(touched), num_relations))
         change = counted_together(before, bounded=False) - counted_together(after, bounded=False)
         cooccurrence = (self.cooccurrence - change).tocsr()
         cooccurrence.eliminate_zeros()
@@ -201,7 +215,7 @@ def directed_cooccurrence(triples: IntArray, num_entities: int, num_relations: i
     Row or column r is "is a head of r", relations + r is "is a tail of r".
     """
     heads, tails = triples[:, [0, 1]], triples[:, [2, 1]] + [0, num_relations]
-    has = _pair_matrix(np.concatenate([heads, tails]), num_entities, 2 * num_relations)
+    has = pair_matrix(np.concatenate([heads, tails]), num_entities, 2 * num_relations)
     return counted_together(has)
 
 
@@ -214,27 +228,30 @@ def counted_together(has: Any, *, bounded: bool = True) -> Any:
     """
     width = np.diff(has.indptr)
     small = has if width.max(initial=0) <= MOST_RELATIONS else has[width <= MOST_RELATIONS]
-    columns = has.shape[1]
     # How many others each column can have at most: all, or all the neighbours in its rows.
-    most = np.minimum(small.T @ np.diff(small.indptr), columns)
-    together = small.T @ small if not bounded or most.sum() <= MOST_PAIRS else _most_frequent_pairs(small, most)
+    most = np.minimum(small.T @ np.diff(small.indptr), has.shape[1])
+    if not bounded or most.sum() <= MOST_PAIRS:
+        together = small.T @ small
+    else:
+        owners = small.T.tocsr()
+        together = _most_frequent_pairs(lambda block: (owners[block] @ small).tocsr(), most)
     if small is not has:
         large = has[width > MOST_RELATIONS]
         together = together + sparse.dia_array((large.sum(axis=0)[None], [0]), shape=together.shape)
     return together.tocsr()
 
 
-def _most_frequent_pairs(has: Any, most: IntArray) -> Any:
+def _most_frequent_pairs(pairs_of: Callable[[IntArray], Any], most: IntArray) -> Any:
     """(columns, columns) the counts of the pairs that are among the most frequent ones of either column.
 
-    most: (columns,) how many pairs each can have
+    pairs_of: gives the counts of the pairs of some columns; most: (columns,) how many pairs each can have
     """
-    columns, owners = has.shape[1], has.T.tocsr()
+    columns = len(most)
     kept = max(1, MOST_PAIRS // columns)
     cuts = np.flatnonzero(np.diff(np.cumsum(most) // BLOCK_PAIRS)) + 1
     parts = []
     for block in np.split(np.arange(columns), cuts):
-        pairs = (owners[block] @ has).tocsr()
+        pairs = pairs_of(block)
         pairs.sort_indices()
         row, column = (place.astype(np.int64) for place in pairs.tocoo().coords)
         # By row, in it the column itself, then the most frequent first; of equals the lower column.
@@ -268,10 +285,10 @@ def often_loops(counts: IntArray) -> BoolArray:
 
 def _incidence(triples: IntArray, num_entities: int, num_relations: int) -> Any:
     pairs = np.concatenate([triples[:, [0, 1]], triples[:, [2, 1]]])
-    return _pair_matrix(pairs, num_entities, num_relations)
+    return pair_matrix(pairs, num_entities, num_relations)
 
 
-def _pair_matrix(pairs: IntArray, num_entities: int, num_relations: int) -> Any:
+def pair_matrix(pairs: IntArray, num_entities: int, num_relations: int) -> Any:
     """(entities, relations) with 1 where the entity has the relation. int64: float counts are exact only up to 2²⁴."""
     ones = np.ones(len(pairs), dtype=np.int64)
     has = sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(num_entities, num_relations))

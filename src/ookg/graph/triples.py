@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +22,7 @@ from ookg.graph.ids import TripleIds, first_occurrences, triple_keys
 from ookg.graph.rdf import RdfFile, open_rdf, rdf_syntax
 from ookg.graph.reading import (
     LABEL_NAME,
+    NO_COLUMNS,
     PARQUET_MAGIC,
     PARQUET_SUFFIXES,
     STANDARD_INPUT,
@@ -36,6 +39,7 @@ from ookg.graph.reading import (
     file_compression,
     file_start,
     is_header,
+    joined,
     read_pipe,
     read_standard_input,
     text_delimiter,
@@ -43,6 +47,7 @@ from ookg.graph.reading import (
 from ookg.graph.vocabulary import Vocabulary, text_array
 from ookg.system.display import counted
 from ookg.system.files import atomic_write
+from ookg.system.progress import PLAIN_SECONDS, tell
 from ookg.types import BoolArray, IntArray
 
 __all__ = [
@@ -58,6 +63,8 @@ __all__ = [
     "write_tasks",
     "write_triples",
 ]
+
+AT_ONCE = 1 << 22  # up to this many triples, Arrow encodes all of them at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +125,19 @@ class Triples:
 TripleSource = str | Path | Triples | ArrowStream | Iterable[Sequence[str]]
 
 
-def as_triples(source: TripleSource, *, keep_duplicates: bool = False) -> Triples:
+def as_triples(source: TripleSource, *, keep_duplicates: bool = False, progress: bool = False) -> Triples:
     """Triples from whatever a caller has.
 
     A file, a `Triples`, a frame (pandas, polars, Arrow), or an iterable of (head, relation, tail[, label]).
+    progress: say how far it is on standard error where it takes long
     """
     if isinstance(source, Triples):
         return source
     if isinstance(source, str | Path):
-        return read_triples(source, keep_duplicates=keep_duplicates)
+        return read_triples(source, keep_duplicates=keep_duplicates, progress=progress)
     if isinstance(source, ArrowStream):
         frame = Frame(source)
-        return _from_columns(frame.read(), frame.source, TripleFormat(), keep_duplicates, frame)
+        return _from_batches(_checked(frame), frame.source, TripleFormat(), keep_duplicates, progress)
     if not hasattr(source, "__iter__"):
         remedy = "give a file, a frame of pandas, polars or Arrow (a lazy one collected), or rows"
         raise InputError(f"{type(source).__name__} is no source of triples; {remedy}")
@@ -137,8 +145,9 @@ def as_triples(source: TripleSource, *, keep_duplicates: bool = False) -> Triple
     if not all(len(row) in (3, 4) and len(row) == len(rows[0]) and not isinstance(row, str) for row in rows):
         bad = next(row for row in rows if len(row) not in (3, 4) or len(row) != len(rows[0]) or isinstance(row, str))
         raise InputError(f"{bad!r} is not a triple; give (head, relation, tail), or with a label in every row")
-    columns = [text_array(column) for column in zip(*rows, strict=True)] or [pa.array([], pa.string())] * 3
-    return _from_columns(columns, "triples", TripleFormat(), keep_duplicates, NoLines())
+    columns = [text_array(column).dictionary_encode() for column in zip(*rows, strict=True)] or NO_COLUMNS
+    _check(columns, NoLines())
+    return _from_batches(iter([columns]), "triples", TripleFormat(), keep_duplicates, progress)
 
 
 def read_triples(
@@ -147,6 +156,7 @@ def read_triples(
     *,
     labels: Literal["optional", "required", "refused"] = "optional",
     keep_duplicates: bool = False,
+    progress: bool = False,
 ) -> Triples:
     """Read triples from TSV, CSV, RDF (each plain, gzip, zstd or bzip2) or Parquet; TSV and CSV also from a pipe.
 
@@ -161,35 +171,46 @@ def read_triples(
     else:
         path = Path(path)
         source = _open(path, form)
-    columns = source.read()
-    if len(columns) == 4 and labels == "refused":
+    batches = _checked(source)
+    first = next(batches, NO_COLUMNS)
+    if len(first) == 4 and labels == "refused":
         raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with --columns")
-    if labels == "required" and not len(columns[0]):
+    if labels == "required" and not len(first[0]):
         raise FileError(path, "no triples", "give labelled ones: head, relation, tail and 1 or 0 (or -1)")
-    if len(columns) == 3 and labels == "required":
+    if len(first) == 3 and labels == "required":
         raise FileError(path, "has no label column", "add a fourth column of 1 and 0 (or 1 and -1)")
-    if form.predicates is not None:
-        columns = _selected(columns, form.predicates, path, source)
-    return _from_columns(columns, str(path), form, keep_duplicates, source)
-
-
-def _selected(columns: list[Any], predicates: tuple[str, ...], path: Path, source: LabelReader) -> list[Any]:
-    """The rows over the selected relations; none at all is most likely a misspelt selection."""
-    if not isinstance(source, RdfFile):  # RDF is sifted while it is read
-        wanted = pa.array(predicates, pa.string())
-        if isinstance(columns[1].type, pa.DictionaryType):
-            is_wanted = [pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in columns[1].chunks]
-            kept = pa.chunked_array(is_wanted, pa.bool_())
-            columns = [column.filter(kept) for column in columns]
-            columns = [pa.chunked_array(map(encoded_anew, column.chunks), column.type) for column in columns]
-        else:
-            kept = pc.is_in(columns[1], wanted)
-            columns = [column.filter(kept) for column in columns]
-    if not len(columns[0]):
-        some = ", ".join(predicates[:3]) + ", ..." * (len(predicates) > 3)
+    batches = chain([first], batches)
+    if form.predicates is not None and not isinstance(source, RdfFile):  # RDF is sifted while it is read
+        batches = _selected(batches, form.predicates)
+    triples = _from_batches(batches, str(path), form, keep_duplicates, progress)
+    if form.predicates is not None and not len(triples):  # most likely a misspelt selection
+        some = ", ".join(form.predicates[:3]) + ", ..." * (len(form.predicates) > 3)
         remedy = "give predicates as they stand in the file, separated by commas, or a file with one per line"
         raise FileError(path, f"no triple has a selected predicate ({some})", remedy)
-    return columns
+    return replace(triples, skipped=source.skipped) if isinstance(source, RdfFile) else triples
+
+
+def _checked(source: LabelReader) -> Iterator[list[Any]]:
+    """The batches of a source, in which no label is empty."""
+    for columns in source.batches():
+        _check(columns, source)
+        yield columns
+
+
+def _check(columns: list[Any], source: LabelReader | NoLines) -> None:
+    for column in columns[:3]:
+        if pc.any(pc.equal(pc.utf8_trim_whitespace(column.dictionary), "")).as_py():
+            raise source.find_bad_value()
+    if len(columns) == 4 and not {label.strip() for label in columns[3].dictionary.to_pylist()} <= set(TRUTH_VALUES):
+        raise source.find_bad_value()
+
+
+def _selected(batches: Iterator[list[Any]], predicates: tuple[str, ...]) -> Iterator[list[Any]]:
+    """The rows over the selected relations."""
+    wanted = pa.array(predicates, pa.string())
+    for columns in batches:
+        kept = pc.is_in(columns[1].dictionary, wanted).take(columns[1].indices)
+        yield [encoded_anew(column.filter(kept)) for column in columns]
 
 
 def write_triples(path: str | Path, triples: Triples) -> None:
@@ -262,13 +283,15 @@ def read_tasks(path: str | Path) -> Tasks:
     """
     path = Path(path)
     source = _open(path, TripleFormat(columns=TASK_COLUMNS))
-    newcomers, *columns = read if len(read := source.read()) == 4 else [pa.array([], pa.string())] * 4  # an empty file
+    newcomers, *columns = joined(source.batches())
+    if len(columns) < 3:  # an empty file
+        newcomers, *columns = joined(iter([[*NO_COLUMNS, NO_COLUMNS[0]]]))
     for name, column in zip(("newcomer", "head", "relation", "tail"), (newcomers, *columns), strict=True):
         is_empty = pc.equal(pc.utf8_trim_whitespace(column.cast(pa.string())), "").to_numpy(zero_copy_only=False)
         if is_empty.any():
             problem = f"row {int(np.argmax(is_empty)) + 1:,}: empty {name}"
             raise FileError(path, problem, "give newcomer, head, relation and tail in every row")
-    triples = _from_columns(columns, str(path), TripleFormat(), True, NoLines())
+    triples = _from_columns(columns, str(path), TripleFormat(), True)
     codes, labels = _encode(newcomers)
     newcomer: IntArray = triples.entities.ids(labels)[codes].astype(np.int64)
     strange = np.flatnonzero((newcomer < 0) | (triples.ids[:, [0, 2]] != newcomer[:, None]).all(axis=1))
@@ -318,41 +341,63 @@ def _piped(path: Path, content: bytes, form: TripleFormat) -> TextFile:
     return TextFile(path, form, file_compression(path, start), content)
 
 
-def _from_columns(
-    columns: list[Any], source: str, form: TripleFormat, keep_duplicates: bool, lines: LabelReader | NoLines
+def _from_batches(
+    batches: Iterator[list[Any]], source: str, form: TripleFormat, keep_duplicates: bool, progress: bool
 ) -> Triples:
-    """Give local ids to the columns' labels, without a Python loop over the triples."""
+    """Give local ids to labels, without a Python object for any of them."""
+    held: list[list[Any]] = []
+    for columns in batches:
+        held.append(columns)
+        if sum(len(columns[0]) for columns in held) > AT_ONCE:
+            return _from_many(chain(held, batches), source, form, keep_duplicates, progress)
+    return _from_columns(joined(iter(held or [NO_COLUMNS])), source, form, keep_duplicates)
+
+
+def _from_many(
+    batches: Iterator[list[Any]], source: str, form: TripleFormat, keep_duplicates: bool, progress: bool
+) -> Triples:
+    """The same with no more in memory than the ids and each label once."""
+    from ookg.graph.encoding import TripleEncoder  # takes a while to import
+
+    encoder, begun = TripleEncoder(), time.monotonic()
+    reported = begun
+    for columns in batches:
+        encoder.add(columns[:3], None if len(columns) == 3 else _truth(columns[3].indices, columns[3].dictionary))
+        now = time.monotonic()
+        if progress and now - reported >= PLAIN_SECONDS:
+            reported = now
+            rate = len(encoder) / (now - begun)
+            tell(
+                f"reading {source}: {len(encoder):,} triples, {encoder.num_entities:,} entities, {rate:,.0f} triples/s"
+            )
+    encoded = encoder.finish(keep_duplicates=keep_duplicates)
+    entities, relations = Vocabulary.distinct(encoded.entities), Vocabulary.distinct(encoded.relations)
+    return Triples(encoded.ids, entities, relations, encoded.truth, source, encoded.duplicates, form)
+
+
+def _from_columns(columns: list[Any], source: str, form: TripleFormat, keep_duplicates: bool) -> Triples:
+    """The same of few triples, by Arrow alone."""
     size = len(columns[0])
     ends, entity_labels = _encode(columns[0], columns[2])
     relations, relation_labels = _encode(columns[1])
-    for labels in (entity_labels, relation_labels):
-        if pc.any(pc.equal(pc.utf8_trim_whitespace(labels), "")).as_py():
-            raise lines.find_bad_value()
-    truth: BoolArray | None = None
-    if len(columns) == 4:
-        codes, values = _encode(columns[3])
-        meaning = [TRUTH_VALUES.get(value.strip()) for value in values.to_pylist()]
-        if None in meaning:
-            raise lines.find_bad_value()
-        truth = np.asarray(meaning, dtype=np.bool_)[codes]
+    truth = None if len(columns) == 3 else _truth(*_encode(columns[3]))
     ids: TripleIds = np.stack([ends[:size], relations, ends[size:]], axis=1).astype(np.int64)
     kept = None if keep_duplicates else first_occurrences(ids, len(entity_labels), len(relation_labels), truth)
     dropped = 0 if kept is None else size - len(kept)
     if kept is not None:
         ids, truth = ids[kept], None if truth is None else truth[kept]
     entities, relation_names = Vocabulary.distinct(entity_labels), Vocabulary.distinct(relation_labels)
-    skipped = lines.skipped if isinstance(lines, RdfFile) else {}
-    return Triples(ids, entities, relation_names, truth, source, dropped, form, skipped)
+    return Triples(ids, entities, relation_names, truth, source, dropped, form)
+
+
+def _truth(codes: Any, values: Any) -> BoolArray:
+    meaning = np.array([TRUTH_VALUES[value.strip()] for value in values.to_pylist()], dtype=np.bool_)
+    truth: BoolArray = meaning[np.asarray(codes)]
+    return truth
 
 
 def _encode(*columns: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """The codes of some columns, one after the other, and the distinct labels they share."""
-    chunks = [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
-    if isinstance(columns[0].type, pa.DictionaryType):
-        encoded = pa.chunked_array(chunks, columns[0].type).unify_dictionaries()
-    else:
-        encoded = pa.chunked_array(chunks, pa.string()).dictionary_encode()
-    if encoded.num_chunks == 0:
-        return np.empty(0, np.int64), pa.array([], pa.string())
+    encoded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).unify_dictionaries()
     codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
     return codes, encoded.chunk(0).dictionary  # every chunk has the same dictionary

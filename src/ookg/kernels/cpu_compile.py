@@ -1,27 +1,34 @@
-"""What the compiled CPU kernels share: how they are compiled, and the three kinds of gap."""
+"""What the compiled CPU kernels share: the three kinds of gap, tasks that threads share, asking memory ahead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import binding as llvm
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.options import DefaultOptions
 from numba.extending import intrinsic
 
 from ookg.models.geometry import GapSum, Geometry, kernel_of
+from ookg.system.compiling import compiled
 from ookg.types import Array
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-# Sums may be taken in any order (that makes them vectors); NaN and infinity keep their meaning. Only for functions that
-# store nothing: a loop that stores is compiled twice, and where the arrays lie in memory decides which version runs.
-# With this freedom the two would round differently.
-SUMS = {"reassoc", "contract", "nsz"}
+__all__ = [
+    "ABSOLUTE",
+    "EUCLIDEAN",
+    "MODULI",
+    "TINY",
+    "compiled",
+    "gap_kind",
+    "is_done",
+    "next_task",
+    "prefetch_row",
+    "slice_gap",
+    "task_done",
+    "wait_for_tasks",
+]
 
 LINE = 64  # bytes of a cache line
 
@@ -30,28 +37,6 @@ ABSOLUTE, EUCLIDEAN, MODULI = 0, 1, 2
 
 # The smallest normal float32: a square below it counts as this, so that 0 / √(it) is 0 and not NaN.
 TINY = np.float32(1.1754944e-38)
-
-
-def compiled(*, leaf: bool = False, sums: bool = False) -> Callable[[Function], Function]:
-    """Numba's decorator with the project's options, keeping the function's type.
-
-    leaf: a function for inner loops, that makes no arrays but views. It is inlined, and without reference counts: their
-    atomic updates would cost more than the work.
-    sums: a function that only adds up, and stores nothing: it may do so in any order
-    """
-    options: dict[str, Any] = {"fastmath": SUMS if sums else False, "nogil": True, "error_model": "numpy"}
-    if leaf:
-        options["forceinline"] = True
-        if hasattr(DefaultOptions, "_nrt"):  # not part of Numba's documented interface: do without if it goes away
-            options["_nrt"] = False
-
-    def decorate(function: Function) -> Function:
-        try:
-            return cast(Function, numba.njit(cache=True, **options)(function))
-        except RuntimeError:  # no folder that a cache could be in: compile in every process
-            return cast(Function, numba.njit(**options)(function))
-
-    return decorate
 
 
 def gap_kind(geometry: Geometry) -> int:

@@ -5,6 +5,9 @@ sorted by entity: an entity's vector stays in the first-level cache while the po
 the entities, pass by; and its gradient is summed up in one place, so that nothing races. No (batch, negatives,
 dim) numbers are ever stored.
 
+Touched entities and relations have ranks, their places in ascending order of ids. All but the update of whole tables
+costs what the step touches: nothing has the length of a table.
+
 The result depends neither on the number of threads nor on where the arrays lie: work is cut by the shapes alone, each
 sum has one owner, and what is stored is computed as it is written down.
 """
@@ -16,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ookg.kernels import randomness
+from ookg.kernels import adagrad, randomness
 from ookg.kernels.adam import EPSILON, FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import (
     ABSOLUTE,
@@ -24,6 +27,7 @@ from ookg.kernels.cpu_compile import (
     TINY,
     compiled,
     next_task,
+    prefetch_row,
     slice_gap,
     task_done,
     wait_for_tasks,
@@ -36,6 +40,11 @@ TASKS = 64  # parts of a loop whose results do not depend on how it is cut
 # Parts of the backward pass, each with point gradients of its own. A constant, because the order of sums, and so the
 # result to the last bit, depends on how the work is cut.
 PARTS = 8
+
+# How parameters are moved: all rows by Adam, or touched ones by Adam or by row-wise Adagrad.
+WHOLE_ADAM, TOUCHED_ADAM, TOUCHED_ADAGRAD = 0, 1, 2
+DIGIT = 16  # bits that one pass of a sort tells apart
+AHEAD = 4  # how many ranks before it is needed a row is asked for
 
 GOLDEN, FIRST, SECOND = np.uint64(randomness.GOLDEN), np.uint64(randomness.FIRST), np.uint64(randomness.SECOND)
 
@@ -51,114 +60,173 @@ def _draw(start: Any, counter: Any) -> Any:
     return value ^ (value >> np.uint64(31))
 
 
-def draw_negatives(start: Any, queries: Array, keys: Array, num_entities: int, ids: Array) -> Array:
+def draw_negatives(
+    start: Any, known: Array, relations: Array, answers: tuple[Array, Array, int], shared: int, ids: Array
+) -> Array:
     """`Sampler.negatives`, written to ids (batch, negatives); returns (batch, negatives) whether each is usable.
 
-    queries: (batch,) a number for what of the triple is kept; keys: sorted, query · num_entities + answer of each true
-    triple
+    known, relations: (batch,) what of the triples is kept; answers: offsets and keys of `TrueAnswers`, and how many
+    entities there are; shared: how many rows share a set, or 0
     """
     usable = np.empty(ids.shape, dtype=np.bool_)
-    _draw_all(start, queries, keys, num_entities, ids, usable)
+    _draw_rows(0, len(ids), start, known, relations, answers, shared, ids, usable)
     return usable
 
 
-@compiled()
-def _draw_all(start: Any, queries: Array, keys: Array, num_entities: int, ids: Array, usable: Array) -> None:
-    is_true = np.zeros(num_entities, dtype=np.bool_)
-    _draw_rows(0, len(ids), start, queries, keys, ids, usable, is_true)
+@compiled(leaf=True)
+def _first_from(keys: Array, low: int, high: int, key: int) -> int:
+    """The first place from low to high whose key is not below this one; high if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled()
 def _draw_rows(
-    first: int, last: int, start: Any, queries: Array, keys: Array, ids: Array, usable: Array, is_true: Array
+    first: int,
+    last: int,
+    start: Any,
+    known: Array,
+    relations: Array,
+    answers: tuple[Array, Array, int],
+    shared: int,
+    ids: Array,
+    usable: Array,
 ) -> None:
-    """`draw_negatives` of some rows; is_true: (entities,) all False, before and after"""
-    num_entities, negatives = len(is_true), ids.shape[1]
+    """`draw_negatives` of some rows."""
+    offsets, keys, num_entities = answers
+    negatives, attempts = ids.shape[1], 1 if shared else ATTEMPTS
     for row in range(first, last):
-        base = queries[row] * num_entities
-        begin = np.searchsorted(keys, base)
-        end = begin
-        while end < len(keys) and keys[end] < base + num_entities:
-            is_true[keys[end] - base] = True
-            end += 1
+        base = relations[row] * num_entities
+        end = offsets[known[row] + 1]
+        begin = _first_from(keys, offsets[known[row]], end, base)
+        end = _first_from(keys, begin, end, base + num_entities)
+        drawn_as = row // shared if shared else row
         for number in range(negatives):
-            counter = np.uint64((row * negatives + number) * ATTEMPTS)
-            entity = np.int64(0)
-            for attempt in range(ATTEMPTS):
+            counter = np.uint64((drawn_as * negatives + number) * ATTEMPTS)
+            entity, is_true = np.int64(0), False
+            for attempt in range(attempts):
                 drawn = _draw(start, counter + np.uint64(attempt)) >> np.uint64(32)
                 entity = np.int64((drawn * np.uint64(num_entities)) >> np.uint64(32))
-                if not is_true[entity]:
+                place = _first_from(keys, begin, end, base + entity)
+                is_true = place < end and keys[place] == base + entity
+                if not is_true:
                     break
             ids[row, number] = entity
-            usable[row, number] = not is_true[entity]
-        for place in range(begin, end):
-            is_true[keys[place] - base] = False
+            usable[row, number] = not is_true
 
 
 # Order: pairs by entity, rows by entity and relation.
 
 
 @compiled()
-def group_rows(ids: Array, offsets: Array, order: Array) -> None:
-    """Group rows by their ids: those whose id is n become order[offsets[n]:offsets[n + 1]], ascending.
+def _sorted(size: int, num_ids: int, room: tuple[Array, Array]) -> int:
+    """Sort the first entries of room[0][0] by their ids, stably; return which of the two rooms holds them.
 
-    offsets: (largest id + 3,) out, the last as scratch; order: (rows,) out
+    room: (2, 2, entries) two rooms for ids and what goes with each; and (2^DIGIT + 1,) counts
     """
-    # Counted two places up: the second pass moves each start to its end, which is the next one's start.
-    offsets[:] = 0
-    for row in range(len(ids)):
-        offsets[ids[row] + 2] += 1
-    for number in range(2, len(offsets)):
-        offsets[number] += offsets[number - 1]
-    for row in range(len(ids)):
-        place = offsets[ids[row] + 1]
-        order[place] = row
-        offsets[ids[row] + 1] = place + 1
+    rooms, counts = room
+    bits = 1
+    while bits < 63 and (num_ids - 1) >> bits:
+        bits += 1
+    passes = -(-bits // DIGIT)
+    digit = -(-bits // passes)
+    starts, mask, now = counts[: (1 << digit) + 1], (1 << digit) - 1, 0
+    for number in range(passes):
+        shift, there = number * digit, 1 - now
+        starts[:] = 0
+        for place in range(size):
+            starts[((rooms[now, 0, place] >> shift) & mask) + 1] += 1
+        for value in range(1, len(starts)):
+            starts[value] += starts[value - 1]
+        for place in range(size):
+            value = (rooms[now, 0, place] >> shift) & mask
+            target = starts[value]
+            starts[value] = target + 1
+            rooms[there, 0, target], rooms[there, 1, target] = rooms[now, 0, place], rooms[now, 1, place]
+        now = there
+    return now
 
 
 @compiled()
-def sort_pairs(ids: Array, usable: Array, answers: Array, offsets: Array, pairs: Array, rank: Array) -> None:
-    """Sort the pairs by entity, skipping unusable negatives.
+def group_rows(ids: Array, num_ids: int, room: tuple[Array, Array], groups: tuple[Array, Array, Array]) -> int:
+    """Group rows by their ids; return how many ids there are.
 
-    offsets: (entities + 2,) out, where each entity's pairs start, and the end twice
-    pairs: (2, batch · (negatives + 1)) out, a pair's row and its slot, counted in a (batch, negatives + 1) table whose
-        last column is the answer
-    rank: (entities,) out, the entity's place among those that have a pair, -1 for none
+    groups: out, ids ascending; where the rows of each begin, and the end; rows by id, ascending
+    """
+    touched, offsets, order = groups
+    for row in range(len(ids)):
+        room[0][0, 0, row], room[0][0, 1, row] = ids[row], row
+    now, count = _sorted(len(ids), num_ids, room), 0
+    for place in range(len(ids)):
+        if place == 0 or room[0][now, 0, place] != touched[count - 1]:
+            touched[count], offsets[count] = room[0][now, 0, place], place
+            count += 1
+        order[place] = room[0][now, 1, place]
+    offsets[count] = len(ids)
+    return count
+
+
+@compiled()
+def sort_pairs(
+    ids: Array,
+    usable: Array,
+    ends: tuple[Array, Array],
+    num_entities: int,
+    room: tuple[Array, Array],
+    pairs: tuple[Array, Array],
+    groups: tuple[Array, Array, Array],
+) -> int:
+    """Sort the pairs by entity, skipping unusable negatives, and group rows by known end; return how many are touched.
+
+    ends: (batch,) answers and known ends
+    pairs: out, (touched + 1,) where each entity's pairs begin, and the end; and (2, batch · (negatives + 1)) a pair's
+        row and its slot, counted in a (batch, negatives + 1) table whose last column is the answer
+    groups: out, as for `group_rows`; some entities may have no rows, others no pairs
     """
     batch, negatives = ids.shape
-    offsets[:] = 0
+    slots, all_slots = negatives + 1, batch * (negatives + 1)
+    rooms, size = room[0], 0
     for row in range(batch):
         for number in range(negatives):
             if usable[row, number]:
-                offsets[ids[row, number] + 2] += 1
-        offsets[answers[row] + 2] += 1
-    touched = 0
-    for entity in range(len(rank)):
-        rank[entity] = -1
-        if offsets[entity + 2] > 0:
-            rank[entity] = touched
-            touched += 1
-        offsets[entity + 2] += offsets[entity + 1]
-    for row in range(batch):
-        slot = row * (negatives + 1)
-        for number in range(negatives):
-            if usable[row, number]:
-                place = offsets[ids[row, number] + 1]
-                pairs[0, place], pairs[1, place] = row, slot + number
-                offsets[ids[row, number] + 1] = place + 1
-        place = offsets[answers[row] + 1]
-        pairs[0, place], pairs[1, place] = row, slot + negatives
-        offsets[answers[row] + 1] = place + 1
+                rooms[0, 0, size], rooms[0, 1, size] = ids[row, number], row * slots + number
+                size += 1
+        rooms[0, 0, size], rooms[0, 1, size] = ends[0][row], row * slots + negatives
+        size += 1
+    for row in range(batch):  # after all slots, and so behind an entity's pairs
+        rooms[0, 0, size], rooms[0, 1, size] = ends[1][row], all_slots + row
+        size += 1
+    now = _sorted(size, num_entities, room)
+    offsets, places = pairs
+    touched, row_offsets, order = groups
+    count = pair = known = 0
+    for place in range(size):
+        entity, slot = rooms[now, 0, place], rooms[now, 1, place]
+        if place == 0 or entity != touched[count - 1]:
+            touched[count], offsets[count], row_offsets[count] = entity, pair, known
+            count += 1
+        if slot < all_slots:
+            places[0, pair], places[1, pair] = slot // slots, slot
+            pair += 1
+        else:
+            order[known] = slot - all_slots
+            known += 1
+    offsets[count], row_offsets[count] = pair, known
+    return count
 
 
 @compiled()
-def _equal_parts(offsets: Array, parts: int) -> Array:
-    """(parts + 1,) entities that cut the pairs into about equal parts."""
-    entities = len(offsets) - 2
+def _equal_parts(offsets: Array, count: int, parts: int) -> Array:
+    """(parts + 1,) ranks that cut the pairs of so many entities into about equal parts."""
     cuts = np.zeros(parts + 1, dtype=np.int64)
     for part in range(1, parts):
-        cuts[part] = np.searchsorted(offsets[:-1], offsets[entities] * part // parts)
-    cuts[parts] = entities
+        cuts[part] = np.searchsorted(offsets[:count], offsets[count] * part // parts)
+    cuts[parts] = count
     return cuts
 
 
@@ -188,19 +256,31 @@ def _solve_rows(
                 points[row, dim + k] = real * turns[1, row, k] + imaginary * turns[0, row, k]
 
 
-def pair_gaps(entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array) -> None:
-    """The gap of each pair, to gaps (batch · (negatives + 1),) by slot; unusable slots are left alone."""
-    cuts = _equal_parts(offsets, TASKS)
-    run_tasks(_pair_gaps, TASKS, pairs.size * points.shape[1], cuts, entities, points, offsets, pairs, kind, gaps)
+def pair_gaps(entities: Array, points: Array, touched: Array, pairs: tuple[Array, Array], kind: int) -> Array:
+    """(batch · (negatives + 1),) the gap of each pair, by slot; unusable slots hold anything.
+
+    touched: (touched,) ids; pairs: as for `sort_pairs`
+    """
+    gaps = np.empty(pairs[1].shape[1], dtype=np.float32)
+    cuts = _equal_parts(pairs[0], len(touched), TASKS)
+    run_tasks(_pair_gaps, TASKS, gaps.size * points.shape[1], cuts, entities, points, touched, pairs, kind, gaps)
+    return gaps
 
 
 @compiled()
 def _pair_gaps(
-    board: Array, cuts: Array, entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array
+    board: Array,
+    cuts: Array,
+    entities: Array,
+    points: Array,
+    touched: Array,
+    pairs: tuple[Array, Array],
+    kind: int,
+    gaps: Array,
 ) -> None:
     task = next_task(board, 0)
     while task >= 0:
-        _gaps_of(cuts[task], cuts[task + 1], entities, points, offsets, pairs, kind, gaps)
+        _gaps_of(cuts[task], cuts[task + 1], entities, points, touched, pairs, kind, gaps)
         task_done(board, 0)
         task = next_task(board, 0)
     wait_for_tasks(board, 0)
@@ -208,13 +288,23 @@ def _pair_gaps(
 
 @compiled()
 def _gaps_of(
-    first: int, last: int, entities: Array, points: Array, offsets: Array, pairs: Array, kind: int, gaps: Array
+    first: int,
+    last: int,
+    entities: Array,
+    points: Array,
+    touched: Array,
+    pairs: tuple[Array, Array],
+    kind: int,
+    gaps: Array,
 ) -> None:
-    """The gaps of the pairs of some entities."""
-    for entity in range(first, last):
-        for pair in range(offsets[entity], offsets[entity + 1]):
-            total = slice_gap(points, pairs[0, pair], entities, entity, kind, 0, -1)
-            gaps[pairs[1, pair]] = np.sqrt(total) if kind == EUCLIDEAN else total
+    """The gaps of the pairs of some ranks."""
+    offsets, places = pairs
+    for rank in range(first, last):
+        if rank + AHEAD < last:
+            prefetch_row(entities, touched[rank + AHEAD])
+        for pair in range(offsets[rank], offsets[rank + 1]):
+            total = slice_gap(points, places[0, pair], entities, touched[rank], kind, 0, -1)
+            gaps[places[1, pair]] = np.sqrt(total) if kind == EUCLIDEAN else total
 
 
 # The loss and its derivatives.
@@ -358,11 +448,11 @@ def _add_two_gradients(
 
 @compiled(leaf=True)
 def _add_entity_gradients(
-    entities: Array,
-    entity: int,
+    vector: Array,
     points: Array,
-    offsets: Array,
-    pairs: Array,
+    first: int,
+    last: int,
+    places: Array,
     slopes: Array,
     kind: int,
     own: Array,
@@ -372,69 +462,52 @@ def _add_entity_gradients(
     zero = np.float32(0)
     for k in range(len(own)):
         own[k] = zero
-    pair, end = offsets[entity], offsets[entity + 1]
-    while pair < end:
-        row, slope = pairs[0, pair], slopes[pairs[1, pair]]
-        if pair + 1 < end and pairs[0, pair + 1] != row:
-            rows, both = (row, pairs[0, pair + 1]), (slope, slopes[pairs[1, pair + 1]])
+    pair = first
+    while pair < last:
+        row, slope = places[0, pair], slopes[places[1, pair]]
+        if pair + 1 < last and places[0, pair + 1] != row:
+            rows, both = (row, places[0, pair + 1]), (slope, slopes[places[1, pair + 1]])
             if both[0] != zero or both[1] != zero:
-                _add_two_gradients(points, rows, entities[entity], both, kind, own, rest)
+                _add_two_gradients(points, rows, vector, both, kind, own, rest)
             pair += 2
         else:
             if slope != zero:
-                _add_gradient(points[row], entities[entity], slope, kind, own, rest[row])
+                _add_gradient(points[row], vector, slope, kind, own, rest[row])
             pair += 1
 
 
 def pair_gradients(
-    entities: Array,
-    points: Array,
-    offsets: Array,
-    pairs: Array,
-    slopes: Array,
-    kind: int,
-    own: Array,
-    rest: Array,
-) -> None:
-    """Gradients of the pairs' entities and points.
+    entities: Array, points: Array, touched: Array, pairs: tuple[Array, Array], slopes: Array, kind: int
+) -> tuple[Array, Array]:
+    """Gradients of the pairs' entities, (touched, entity_width) by rank, and of the points, (batch, entity_width).
 
-    slopes: by slot, from row_losses
-    own: (touched entities, entity_width) out, by the entity's rank
-    rest: (parts, batch, entity_width) out, the points' gradients in parts to be added up
+    touched: (touched,) ids; pairs: as for `sort_pairs`; slopes: by slot, from row_losses
     """
-    cuts = _equal_parts(offsets, len(rest))
-    parts, tables = (cuts, _first_ranks(offsets, cuts)), (entities, points)
-    numbers = pairs.size * points.shape[1]
-    run_tasks(_pair_gradients, len(rest), numbers, parts, tables, offsets, pairs, slopes, kind, own, rest)
-
-
-@compiled()
-def _first_ranks(offsets: Array, cuts: Array) -> Array:
-    """(parts,) the rank of the first entity with a pair in each part."""
-    ranks = np.zeros(len(cuts) - 1, dtype=np.int64)
-    for part in range(1, len(ranks)):
-        ranks[part] = ranks[part - 1]
-        for entity in range(cuts[part - 1], cuts[part]):
-            ranks[part] += offsets[entity + 1] > offsets[entity]
-    return ranks
+    own, rest = np.empty((len(touched), points.shape[1]), np.float32), np.empty((PARTS, *points.shape), np.float32)
+    cuts, groups = _equal_parts(pairs[0], len(touched), PARTS), (touched, np.zeros_like(pairs[0]), touched)
+    run_tasks(
+        _pair_gradients, PARTS, slopes.size * points.shape[1], cuts, entities, points, pairs, groups, slopes, kind,
+        (own, rest),
+    )  # fmt: skip
+    return own, rest.sum(axis=0)
 
 
 @compiled()
 def _pair_gradients(
     board: Array,
-    parts: tuple[Array, Array],
-    tables: tuple[Array, Array],
-    offsets: Array,
-    pairs: Array,
+    cuts: Array,
+    entities: Array,
+    points: Array,
+    pairs: tuple[Array, Array],
+    groups: tuple[Array, Array, Array],
     slopes: Array,
     kind: int,
-    own: Array,
-    rest: Array,
+    out: tuple[Array, Array],
 ) -> None:
-    """parts: the entities that cut the pairs, and the rank of each part's first; tables: entities and points"""
-    part = next_task(board, 0)
+    part, how = next_task(board, 0), (kind, WHOLE_ADAM, (0.0, 0.0, 0.0))
     while part >= 0:
-        _gradients_of(part, parts, tables, offsets, pairs, slopes, kind, own, rest[part])
+        tables, part_out = (entities, entities, entities), (out[0], out[1][part])
+        _gradients_of(part, cuts, tables, points, pairs, groups, slopes, how, part_out)
         task_done(board, 0)
         part = next_task(board, 0)
     wait_for_tasks(board, 0)
@@ -443,25 +516,40 @@ def _pair_gradients(
 @compiled()
 def _gradients_of(
     part: int,
-    parts: tuple[Array, Array],
-    tables: tuple[Array, Array],
-    offsets: Array,
-    pairs: Array,
+    cuts: Array,
+    tables: tuple[Array, Array, Array],
+    points: Array,
+    pairs: tuple[Array, Array],
+    groups: tuple[Array, Array, Array],
     slopes: Array,
-    kind: int,
-    own: Array,
-    rest: Array,
+    how: tuple[int, int, tuple[float, float, float]],
+    out: tuple[Array, Array],
 ) -> None:
-    """The gradients of one part's pairs; rest: (batch, entity_width) this part's"""
-    cuts, ranks = parts
-    entities, points = tables
+    """The gradients of one part's pairs, and the update of touched entities that are complete with it.
+
+    tables: the entities and what the optimiser keeps of them
+    how: the kind of gap, how parameters are moved, and the factors of `_update_row`
+    out: own, and rest: (batch, entity_width) this part's. Where whole tables are moved, own has a row for each rank;
+        else for entities that get more from rows, at the place of the first one, and one more for each part
+    """
+    entities, (offsets, places), (touched, row_offsets, _) = tables[0], pairs, groups
+    kind, way, factors = how
+    own, rest = out
     rest[:] = np.float32(0)
-    rank = ranks[part]
-    for entity in range(cuts[part], cuts[part + 1]):
-        if offsets[entity] == offsets[entity + 1]:
+    for rank in range(cuts[part], cuts[part + 1]):
+        if rank + AHEAD < cuts[part + 1]:
+            prefetch_row(entities, touched[rank + AHEAD])
+            if way != WHOLE_ADAM:
+                prefetch_row(tables[1], touched[rank + AHEAD])
+                prefetch_row(tables[2], touched[rank + AHEAD])
+        first, last, entity = offsets[rank], offsets[rank + 1], touched[rank]
+        if first == last:
             continue
-        _add_entity_gradients(entities, entity, points, offsets, pairs, slopes, kind, own[rank], rest)
-        rank += 1
+        is_complete = row_offsets[rank] == row_offsets[rank + 1]
+        place = rank if way == WHOLE_ADAM else (len(own) - PARTS + part if is_complete else row_offsets[rank])
+        _add_entity_gradients(entities[entity], points, first, last, places, slopes, kind, own[place], rest)
+        if is_complete and way != WHOLE_ADAM:
+            _update_row(way, entities[entity], tables[1][entity], tables[2][entity], own[place], factors)
 
 
 @compiled()
@@ -498,40 +586,83 @@ def _chain_rows(
                 source[row, dim + k] = imaginary * turns[0, row, k] - real * turns[1, row, k]
 
 
-# Adam.
+# The update.
 
 
 @compiled()
-def _adam_rows(
+def _update_rows(
     task: int,
+    way: int,
     tables: tuple[Array, Array, Array],
-    own: Array,
-    rank: Array,
+    own: tuple[Array, Array],
+    count: int,
+    groups: tuple[Array, Array, Array],
     rows: Array,
-    groups: tuple[Array, Array],
     factors: tuple[float, float, float],
     scratch: tuple[Array, Array],
 ) -> None:
-    """Adam with L2 in place, on every row of one of TASKS parts of a table.
+    """Move the rows of one of TASKS parts of a table: all of them, or the touched ones that are not complete yet.
 
-    tables: the parameters, and Adam's mean and square of them
-    A row's gradient is own[rank] where rank is not -1, plus the sum of rows[order[offsets[row]:offsets[row + 1]]].
-    groups: these offsets and that order; factors: 2 · l2, rate / (1 - β₁ᵗ), 1 / (1 - β₂ᵗ)
-    scratch: zeros and room for a sum, both at least as wide as the table
+    tables: the parameters, and what the optimiser keeps of them
+    own: gradients as `_gradients_of` leaves them, and where the pairs of each rank begin; a rank without has none
+    count, groups: how many ids are touched, and their rows, which add to their gradients
+    factors: as for `_update_row`; scratch: zeros and room for a sum, both at least as wide as the table
     """
     size, width = tables[0].shape
-    offsets, order = groups
+    touched, offsets, order = groups
     none, total = scratch[0][:width], scratch[1][:width]
-    for row in range(size * task // TASKS, size * (task + 1) // TASKS):
-        gradient = own[rank[row]] if rank[row] >= 0 else none
-        if offsets[row] < offsets[row + 1]:
-            for k in range(width):
-                total[k] = gradient[k]
-            for place in range(offsets[row], offsets[row + 1]):
+    if way == WHOLE_ADAM:
+        first, last = size * task // TASKS, size * (task + 1) // TASKS
+        rank = _first_from(touched, 0, count, first)
+    else:
+        first, last = count * task // TASKS, count * (task + 1) // TASKS
+        rank = first
+    for number in range(first, last):
+        if way == WHOLE_ADAM:
+            row, is_touched = number, rank < count and touched[rank] == number
+        else:
+            row, rank, is_touched = touched[number], number, True
+            if offsets[rank] == offsets[rank + 1]:
+                continue
+        gradient = none
+        if is_touched:
+            if own[1][rank] < own[1][rank + 1]:
+                gradient = own[0][rank if way == WHOLE_ADAM else offsets[rank]]
+            if offsets[rank] < offsets[rank + 1]:
                 for k in range(width):
-                    total[k] += rows[order[place], k]
-            gradient = total
-        _adam_row(tables[0][row], tables[1][row], tables[2][row], gradient, factors)
+                    total[k] = gradient[k]
+                for place in range(offsets[rank], offsets[rank + 1]):
+                    for k in range(width):
+                        total[k] += rows[order[place], k]
+                gradient = total
+            if way == WHOLE_ADAM:
+                rank += 1
+        _update_row(way, tables[0][row], tables[1][row], tables[2][row], gradient, factors)
+
+
+@compiled(leaf=True)
+def _update_row(
+    way: int, parameters: Array, first: Array, second: Array, gradient: Array, factors: tuple[float, float, float]
+) -> None:
+    """Move a row in place; factors: 2 · l2, and for Adam rate / (1 - β₁ᵗ) and 1 / (1 - β₂ᵗ), for Adagrad its rate"""
+    if way != TOUCHED_ADAGRAD:
+        _adam_row(parameters, first, second, gradient, factors)
+        return
+    decay, epsilon = np.float32(factors[0]), np.float32(adagrad.EPSILON)
+    first[0] += _mean_square(parameters, gradient, decay)
+    rate = np.float32(factors[1]) / (np.sqrt(first[0]) + epsilon)
+    for k in range(len(parameters)):
+        parameters[k] -= rate * (gradient[k] + decay * parameters[k])
+
+
+@compiled(leaf=True, sums=True)
+def _mean_square(parameters: Array, gradient: Array, decay: Any) -> Any:
+    """The mean of squared gradients, those of the L2 term included."""
+    total = np.float32(0)
+    for k in range(len(gradient)):
+        value = gradient[k] + decay * parameters[k]
+        total += value * value
+    return total / np.float32(len(gradient))
 
 
 @compiled(leaf=True)
@@ -552,7 +683,7 @@ def _adam_row(
 # The whole step.
 
 # Tasks of its phases: negatives and points; the order of pairs, and of rows; gaps; losses; gradients of the pairs;
-# those of known ends and relations; Adam on entities, then on relations.
+# those of known ends and relations; the update of entities, then of relations.
 PHASES = (TASKS, 2, TASKS, TASKS, PARTS, TASKS, 2 * TASKS)
 
 
@@ -560,39 +691,42 @@ PHASES = (TASKS, 2, TASKS, TASKS, PARTS, TASKS, 2 * TASKS)
 def take_step(  # noqa: PLR0915 (phase after phase)
     board: Array,
     batch: tuple[Array, Array, Array, Array, Array],
-    draws: tuple[Any, Array, Array, Array, Array],
-    order: tuple[Array, Array, Array, Array, Array, Array],
-    forward: tuple[Array, Array, Array, Array, Array],
+    draws: tuple[Any, tuple[Array, Array, int], int, Array, Array],
+    order: tuple[tuple[Array, Array], tuple[Array, Array], tuple[Array, Array], tuple[Array, Array], Array],
+    forward: tuple[Array, Array, Array, Array],
     settings: tuple[float, float, int, float, float],
     gradients: tuple[Array, Array, Array, Array],
     tables: tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]],
-    update: tuple[tuple[Array, Array], tuple[Array, Array], Array, tuple[float, float, float]],
+    update: tuple[int, tuple[Array, Array, Array], tuple[Array, Array, Array], Array, tuple[float, float, float]],
 ) -> None:
     """A training step, by all threads that call it with one board.
 
     batch: (batch,) each: the known ends, the answers, the relations, the shares w / Σw / 2, and the losses, out
-    draws: start of the random stream, queries, keys, and out ids and usable, all as for `draw_negatives`
-    order: out offsets, pairs, rank as for `sort_pairs`, then room for the cuts of gaps and of parts, and ranks of parts
-    forward: turns, and out points, gaps, slopes; the last is the table of no ranks of the relations
+    draws: start of the random stream, answers, shared, and out ids and usable, all as for `draw_negatives`
+    order: rooms to sort pairs and to sort relations in, out pairs as for `sort_pairs`, room for the cuts of gaps and of
+        parts, and (2,) out how many entities and relations are touched
+    forward: turns, and out points, gaps, slopes
     settings: γ, α, the kind of gap, the sign of `_solve_rows`, the derivative of a translation or phase by parameter
     gradients: out own, rest, and those of known ends and of relations by row
-    tables: those of entities and of relations with Adam's moments
-    update: out rows grouped by entity and by relation, zeros as wide as a row, Adam's factors
+    tables: those of entities and of relations with what the optimiser keeps of them
+    update: how parameters are moved, out rows grouped by entity and by relation, zeros as wide as a row, and the
+        factors of `_update_row`
     """
     source, answer, relation, share, losses = batch
-    start, queries, keys, ids, usable = draws
-    offsets, pairs, rank, gap_cuts, part_cuts, part_ranks = order
-    turns, points, gaps, slopes, no_rank = forward
+    start, answers, shared, ids, usable = draws
+    room, relation_room, pairs, (gap_cuts, part_cuts), counts = order
+    turns, points, gaps, slopes = forward
     margin, temperature, kind, sign, slope = settings
     own, rest, source_gradient, relation_gradient = gradients
+    way, groups, relation_groups, zeros, factors = update
     entities = tables[0][0]
     size = len(source)
-    is_true = np.zeros(len(rank), dtype=np.bool_)
-    scratch = (update[2], np.empty_like(update[2]))
+    scratch = (zeros, np.empty_like(zeros))
+    no_pairs = np.zeros(size + 1, dtype=np.int32)
     task = next_task(board, 0)
     while task >= 0:
         first, last = size * task // TASKS, size * (task + 1) // TASKS
-        _draw_rows(first, last, start, queries, keys, ids, usable, is_true)
+        _draw_rows(first, last, start, source, relation, answers, shared, ids, usable)
         _solve_rows(first, last, entities, source, relation, turns, sign, points)
         task_done(board, 0)
         task = next_task(board, 0)
@@ -600,19 +734,17 @@ def take_step(  # noqa: PLR0915 (phase after phase)
     task = next_task(board, 1)
     while task >= 0:
         if task == 0:
-            sort_pairs(ids, usable, answer, offsets, pairs, rank)
-            gap_cuts[:] = _equal_parts(offsets, TASKS)
-            part_cuts[:] = _equal_parts(offsets, PARTS)
-            part_ranks[:] = _first_ranks(offsets, part_cuts)
+            counts[0] = sort_pairs(ids, usable, (answer, source), len(entities), room, pairs, groups)
+            gap_cuts[:] = _equal_parts(pairs[0], counts[0], TASKS)
+            part_cuts[:] = _equal_parts(pairs[0], counts[0], PARTS)
         else:
-            group_rows(source, update[0][0], update[0][1])
-            group_rows(relation, update[1][0], update[1][1])
+            counts[1] = group_rows(relation, len(tables[1][0]), relation_room, relation_groups)
         task_done(board, 1)
         task = next_task(board, 1)
     wait_for_tasks(board, 1)
     task = next_task(board, 2)
     while task >= 0:
-        _gaps_of(gap_cuts[task], gap_cuts[task + 1], entities, points, offsets, pairs, kind, gaps)
+        _gaps_of(gap_cuts[task], gap_cuts[task + 1], entities, points, groups[0], pairs, kind, gaps)
         task_done(board, 2)
         task = next_task(board, 2)
     wait_for_tasks(board, 2)
@@ -625,8 +757,8 @@ def take_step(  # noqa: PLR0915 (phase after phase)
     wait_for_tasks(board, 3)
     part = next_task(board, 4)
     while part >= 0:
-        cuts = (part_cuts, part_ranks)
-        _gradients_of(part, cuts, (entities, points), offsets, pairs, slopes, kind, own, rest[part])
+        how, out = (kind, way, factors), (own, rest[part])
+        _gradients_of(part, part_cuts, tables[0], points, pairs, groups, slopes, how, out)
         task_done(board, 4)
         part = next_task(board, 4)
     wait_for_tasks(board, 4)
@@ -640,9 +772,13 @@ def take_step(  # noqa: PLR0915 (phase after phase)
     task = next_task(board, 6)
     while task >= 0:
         if task < TASKS:
-            _adam_rows(task, tables[0], own, rank, source_gradient, update[0], update[3], scratch)
+            gradient = (own, pairs[0])
+            _update_rows(task, way, tables[0], gradient, counts[0], groups, source_gradient, factors, scratch)
         else:
-            _adam_rows(task - TASKS, tables[1], own, no_rank, relation_gradient, update[1], update[3], scratch)
+            task, gradient = task - TASKS, (own, no_pairs)
+            _update_rows(
+                task, way, tables[1], gradient, counts[1], relation_groups, relation_gradient, factors, scratch
+            )
         task_done(board, 6)
         task = next_task(board, 6)
     wait_for_tasks(board, 6)

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ookg.errors import InputError, unknown_name
 from ookg.evaluation.verdicts import Classification
-from ookg.extension.answers import Prediction, Reason
+from ookg.extension.answers import LikelyAnswers, Prediction, Predictions, Reason
 from ookg.extension.extended import ExtendedModel
+from ookg.extension.likely import End
 from ookg.extension.lookup import names_to_suggest
 from ookg.extension.questions import AnswerOptions, Question
 from ookg.graph.names import Names, NameSource
@@ -468,7 +469,11 @@ class LivingModel:
         """The best tails for (head, relation), or heads for (relation, tail)."""
         return self.extended.predict(relation=relation, head=head, tail=tail, options=options)
 
-    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> list[Prediction]:
+    def likely(self, entity: str, end: End = "both", options: AnswerOptions | None = None) -> LikelyAnswers:
+        """Everything likely about an entity over all relations that fit it, the likeliest first."""
+        return self.extended.likely(entity, end, options)
+
+    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> Predictions:
         """The answers to many questions, all from one state."""
         return self.extended.predict_all(questions, options)
 

@@ -21,12 +21,14 @@ from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassification
 from ookg.evaluation.few_shot import FewShotFigures
 from ookg.evaluation.growing import GrowthFigures
 from ookg.evaluation.judging import fit_judge
+from ookg.evaluation.known_links import KnownLinksResult, evaluate_known, fit_known_likelihood
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.extension.answers import (
     Answer,
     AnswerReason,
+    LikelyAnswers,
     LinkReason,
     NewVectors,
     Prediction,
@@ -34,7 +36,9 @@ from ookg.extension.answers import (
 )
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
+from ookg.extension.likely import End
 from ookg.extension.questions import AnswerOptions, Question
+from ookg.graph.fitting import FittingRelations
 from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
 from ookg.graph.names import Names
@@ -54,6 +58,7 @@ from ookg.simulation.audit import Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.judge import FittedJudge, JudgeSettings
+from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.simulation.tuning import Tuning, TuningSettings, tune
 from ookg.simulation.ways import Ways
@@ -182,6 +187,21 @@ class Model:
             progress=progress,
         )
 
+    def evaluate_known(
+        self,
+        test: TripleSource,
+        *,
+        valid: TripleSource = (),
+        combine: bool | RankingWeights = False,
+        ties: TieRule = "mean",
+        seed: int = 0,
+    ) -> KnownLinksResult:
+        """Ordinary link prediction on test triples of known entities, with the rank of every question.
+
+        valid: further true triples, which are no wrong answers; combine: rank by all evidence; seed: of the intervals
+        """
+        return evaluate_known(self, test, valid=valid, combine=combine, ties=ties, seed=seed)
+
     def tune(self, settings: TuningSettings | None = None) -> Tuning:
         """Choose power, refinement and combination on known entities made new again; `with_choice` takes the choice."""
         return tune(self.checkpoint, settings)
@@ -266,6 +286,11 @@ class Model:
         """What the training triples say beside the vectors, counted once, when it is first asked for."""
         nothing = np.empty((0, 3), dtype=np.int64)
         return GraphEvidence.count(self.checkpoint.triples, nothing, len(self.relations), self.index)
+
+    @cached_property
+    def fitting(self) -> FittingRelations:
+        """Which relations fit an entity, by what entities with its relations have; counted when it is first asked."""
+        return FittingRelations(self.index)
 
     @cached_property
     def residuals(self) -> Residuals:
@@ -379,6 +404,22 @@ class Model:
         calibration = self.defaults.calibration(refine=refine, combine=combine, chosen=chosen)
         return trust_table(newcomers, calibration, which, self.residuals)
 
+    def likelihood(self, *, refine: bool, combine: bool, chosen: bool, models: int) -> Likelihood | None:
+        """How likely answers about newcomers are right, if `tune` measured it for this way of answering."""
+        return self.defaults.likelihood(refine=refine, combine=combine, chosen=chosen, models=models)
+
+    def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
+        """How likely answers about known entities are right, if `calibrated` measured it."""
+        return self.defaults.known_likelihood(combine=combine, models=models)
+
+    def calibrated(self, held_out: TripleSource, seed: int = 0) -> Model:
+        """This model with probabilities for its answers about known entities, as often as such answers were right.
+
+        held_out: true triples of known entities that training did not have; `save_choice` stores the result
+        """
+        fitted = fit_known_likelihood(self, held_out, seed)
+        return self.with_choice(replace(self.choice, likelihood=self.choice.likelihood | {"known": fitted}))
+
     def embed(
         self,
         triples: TripleSource,
@@ -435,10 +476,24 @@ class Model:
         if combine is not None and refine is None:
             refine = False
         question = Question(relation, head, tail)
-        options = AnswerOptions(combine, top, known_answers == "drop", new_answers, explain)
+        options = AnswerOptions(combine, top, known_answers == "drop", new_answers, explain=explain)
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)
         found = extended.predict_all([question], options)[0]
         return replace(found, notes=extended.notes)
+
+    def likely(
+        self,
+        given: TripleSource = (),
+        *,
+        entity: str,
+        end: End = "both",
+        options: AnswerOptions | None = None,
+    ) -> LikelyAnswers:
+        """Everything likely about a known or new entity over all relations that fit it, the likeliest first.
+
+        A directed relation fits that entities with its relations have. end: where the entity stands, or both
+        """
+        return self.extend(given).likely(entity, end, options)
 
     def classify(
         self,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,9 @@ from ookg.storage.companions import companion_place, name_companions, prune_comp
 from ookg.storage.journals import open_journal
 from ookg.system.files import atomic_write, check_room
 from ookg.system.machine import processor
-from ookg.system.progress import Progress
+from ookg.system.progress import Progress, tell
 from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_device
+from ookg.training.plan import Plan, Wanted, plan, room_for, steps_per_second
 from ookg.training.settings import RETIRED, TrainingSettings
 from ookg.training.trainer import Trainer
 from ookg.types import IntArray
@@ -93,6 +93,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,
+    tables: Wanted = "auto",
 ) -> Model:
     """Train an embedding on triples and return the model; with `out`, it is stored there and can be resumed.
 
@@ -100,14 +101,12 @@ def train(
     overwrite: replace a model or an unfinished run there; with `resume`, only if it is not of this run
     A model that cannot be stored in the end is the attribute `model` of the `ModelNotStored` that is raised.
     valid: triples for `settings.validate_every`; labelled ones are judged by accuracy, others by reciprocal rank
+    tables: where they lie meanwhile: "device" or "host" memory, a file ("disk"), or by their size ("auto")
     """
     settings = settings or TrainingSettings()
     storage = None if out is None else Storage(Path(out), resume, overwrite)
-    triples = as_triples(triples)
-    if triples.truth is not None:
-        triples = triples.select(triples.truth)
-    if not len(triples):
-        raise InputError(f"{triples.source}: no triples to train on")
+    triples = _to_train_on(triples, progress)
+    settings = settings.resolved(len(triples.entities))  # what is stored says by which optimiser
     target, digest = choose_device(device), _digest(triples)
     fingerprint = settings.to_dict() | {"training triples": digest}
     validate = None
@@ -123,15 +122,16 @@ def train(
             holding.enter_context(storage.held())
             if (finished := _finished(storage, settings, digest)) is not None:  # by another process, in between
                 return finished
-        ids = torch.from_numpy(triples.ids).to(target)
-        trainer = Trainer(ids, len(triples.entities), len(triples.relations), settings)
+        trainer, planned = _planned(triples, settings, target, tables, storage.directory if storage else None)
+        if progress:
+            _say_what_is_planned(trainer, planned)
         if storage is not None:
             check_room(storage.directory, _model_bytes(triples, trainer))
         run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
         if resume:
             run.resume(or_replace=overwrite)
-        tables = _with_progress(run) if progress else run.run()
-        model = Model(_checkpoint(triples, tables, settings, digest, run.seconds, target))
+        trained = _with_progress(run) if progress else run.run()
+        model = Model(_checkpoint(triples, trained, settings, digest, run.seconds, target))
         if storage is not None:
             try:
                 write_checkpoint(model.checkpoint, storage.directory)
@@ -140,6 +140,20 @@ def train(
             storage.state_path.unlink(missing_ok=True)
             prune_companions(storage.directory)  # those of a model that was there before
         return model
+
+
+def plan_training(
+    triples: TripleSource,
+    settings: TrainingSettings | None = None,
+    *,
+    out: str | Path | None = None,
+    device: str = "auto",
+    tables: Wanted = "auto",
+) -> Plan:
+    """What `train` would take with these arguments: memory, and by some steps that leave nothing behind, time."""
+    triples, settings = _to_train_on(triples), settings or TrainingSettings()
+    trainer, planned = _planned(triples, settings, choose_device(device), tables, None if out is None else Path(out))
+    return replace(planned, steps_per_second=steps_per_second(trainer))
 
 
 def train_together(
@@ -152,6 +166,7 @@ def train_together(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = False,
+    tables: Wanted = "auto",
 ) -> Model:
     """Train several models on the same triples, one after the other; the first is returned with the others beside it.
 
@@ -162,7 +177,7 @@ def train_together(
         raise InputError("no settings to train with; give those of at least one model")
     if any(one in settings[:place] for place, one in enumerate(settings)):
         raise InputError("two models with the same settings are one model; give them another model, seed or dimension")
-    triples = as_triples(triples)
+    triples = as_triples(triples, progress=progress)
     names = unique_names(one.model for one in settings[1:])
     places = [None] * len(settings) if out is None else [Path(out), *(companion_place(out, name) for name in names)]
     models = [
@@ -175,6 +190,7 @@ def train_together(
             resume=resume,
             overwrite=overwrite,
             progress=progress,
+            tables=tables,
         )
         for one, place in zip(settings, places, strict=True)
     ]
@@ -184,6 +200,26 @@ def train_together(
         return models[0].with_companions(models[1:])
     name_companions(out, names)
     return Model.load(out)
+
+
+def _to_train_on(triples: TripleSource, progress: bool = False) -> Triples:
+    """The true ones among triples, of which there are some."""
+    triples = as_triples(triples, progress=progress)
+    if triples.truth is not None:
+        triples = triples.select(triples.truth)
+    if not len(triples):
+        raise InputError(f"{triples.source}: no triples to train on")
+    return triples
+
+
+def _planned(
+    triples: Triples, settings: TrainingSettings, device: torch.device, tables: Wanted, folder: Path | None
+) -> tuple[Trainer, Plan]:
+    """A trainer with its tables where they are to lie, and what is known of its training before it has begun."""
+    entities, relations = len(triples.entities), len(triples.relations)
+    planned = plan((entities, relations, len(triples)), settings, device, tables)
+    ids = torch.from_numpy(triples.ids).to(device)
+    return Trainer(ids, entities, relations, settings, room=room_for(planned, folder)), planned
 
 
 def _model_bytes(triples: Triples, trainer: Trainer) -> int:
@@ -209,25 +245,26 @@ def _not_stored(problem: str, run: TrainingRun, model: Model) -> ModelNotStored:
 
 def _with_progress(run: TrainingRun) -> TrainedTables:
     trainer, settings = run.trainer, run.trainer.settings
-    _say_what_is_used(trainer)
     with Progress(f"training {settings.model}", settings.steps, start=trainer.step_number) as report:
         return run.run(report)
 
 
-def _say_what_is_used(trainer: Trainer) -> None:
-    """Compile before the clock of the progress starts, and say so where it takes long."""
+def _say_what_is_planned(trainer: Trainer, planned: Plan) -> None:
+    """Compile and measure before the clock of the progress starts, and say so where it takes long."""
     name = trainer.take_step.name
     notice = f"compiling the {name} kernels, once on this machine; it takes about 20 seconds"
-    waiting = threading.Timer(1.0, lambda: print(notice, file=sys.stderr, flush=True))
+    waiting = threading.Timer(1.0, lambda: tell(notice))
     waiting.start()
     try:
         seconds = trainer.prepare()
     finally:
         waiting.cancel()
     if seconds > 1:
-        print(f"compiled the {name} kernels in {seconds:.1f} s", file=sys.stderr)
+        tell(f"compiled the {name} kernels in {seconds:.1f} s")
     if trainer.note:
-        print(f"note: {trainer.note}", file=sys.stderr)
+        tell(f"note: {trainer.note}")
+    for line in replace(planned, steps_per_second=steps_per_second(trainer)).lines():
+        tell(line)
 
 
 def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Model | None:
@@ -281,7 +318,7 @@ def _checkpoint(
 
 def _digest(triples: Triples) -> str:
     """What a run is resumed on must be what it was started on."""
-    digest = hashlib.sha256(np.ascontiguousarray(triples.ids).tobytes())
+    digest = hashlib.sha256(np.ascontiguousarray(triples.ids).data)
     for vocabulary in (triples.entities, triples.relations):
         for buffer in vocabulary.labels.buffers():
             if buffer is not None:

@@ -188,7 +188,7 @@ def find(
 async def predict(body: PredictBody, service: Reading) -> Response:
     """The best tails for (head, relation), or heads for (relation, tail): one question, or many."""
     service.check_top(body.top)
-    options = AnswerOptions(body.combine, body.top, body.hide_known, body.new_answers, body.explain)
+    options = AnswerOptions(body.combine, body.top, body.hide_known, body.new_answers, explain=body.explain)
     questions = service.questions_of(body)
     predictions = await service.asker(len(questions)).ask(questions, options)
     pairs = zip(questions, predictions, strict=True)

@@ -75,6 +75,7 @@ class Words:
                     "name": self.names.name(answer.entity),
                     "score": answer.score,
                     "rank": answer.rank,
+                    "probability": answer.probability,
                     "is_known": answer.is_known,
                     "is_new": answer.is_new,
                     "reasons": [reason.text(self.shown) for reason in answer.reasons] if explained else [],

@@ -11,6 +11,7 @@ from ookg.evidence.combined import RankingWeights
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.judge import FittedJudge
+from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import Calibration
 from ookg.simulation.ways import Way, Ways
 from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcomers
@@ -21,6 +22,8 @@ from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcom
 # with the graph has no name: weights for it are stored (`ranking`), what to expect of it is not (`calibration`).
 # "chosen" is what `predict` does where nothing is said: by the newcomer's number of triples (`ways.py`).
 NewcomerMethod = Literal["closed form", "refined", "combined", "chosen"]
+# Whose answers a likelihood is for: newcomers by one of the methods, or known entities by their own vectors.
+AnswerMethod = Literal["closed form", "refined", "combined", "chosen", "known"]
 NEWCOMER_METHODS: tuple[NewcomerMethod, ...] = get_args(NewcomerMethod)
 
 
@@ -34,6 +37,7 @@ class NewcomerChoice:
     simulation: how the settings were chosen, in plain values, for people to read
     judge: the judge of claims about new entities
     ways: how questions are answered by the newcomer's number of triples
+    likelihood: how likely answers are right, by method; no entry: not measured
     """
 
     power: float | None = None
@@ -44,6 +48,7 @@ class NewcomerChoice:
     simulation: dict[str, Any] = field(default_factory=dict)
     judge: FittedJudge | None = None
     ways: Ways | None = None
+    likelihood: dict[AnswerMethod, Likelihood] = field(default_factory=dict)
 
     def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
         """The same with a new calibration of some methods, and how it was measured; other methods keep theirs."""
@@ -55,6 +60,8 @@ class NewcomerChoice:
         further: dict[str, Any] = {} if self.judge is None else {"judge": self.judge.to_dict()}
         if self.ways is not None:
             further["ways"] = [way.to_dict() for way in self.ways]
+        if self.likelihood:
+            further["likelihood"] = {name: fitted.to_dict() for name, fitted in self.likelihood.items()}
         return {
             "power": self.power,
             "refine": None if self.refine is None else self.refine.to_dict(),
@@ -70,7 +77,8 @@ class NewcomerChoice:
         if not isinstance(values, dict):
             raise InputError(f"settings for new entities are {values!r} instead of an object; tune the model again")
         power, refine, best = values.get("power"), values.get("refine"), values.get("best")
-        ranking, calibration = (_by_method(values, name) for name in ("ranking", "calibration"))
+        ranking, calibration = (_by_method(values, name, NEWCOMER_METHODS) for name in ("ranking", "calibration"))
+        likelihood = _by_method(values, "likelihood", get_args(AnswerMethod))
         if power is not None and (isinstance(power, bool) or not isinstance(power, int | float)):
             raise InputError(f"power is {power!r} instead of a number; tune the model again")
         if best is not None and best not in NEWCOMER_METHODS:
@@ -94,6 +102,7 @@ class NewcomerChoice:
             simulation=simulation,
             judge=None if judge is None else FittedJudge.from_dict(judge),
             ways=None if ways is None else Ways([Way.from_dict(way) for way in ways]),
+            likelihood={name: Likelihood.from_dict(stored) for name, stored in likelihood.items()},
         )
 
 
@@ -119,13 +128,11 @@ def _parsed(values: dict[str, Any] | None, directory: Path | None) -> NewcomerCh
         raise damaged_newcomers(directory, str(error).split(";")[0]) from error
 
 
-def _by_method(values: dict[str, Any], name: str) -> dict[NewcomerMethod, dict[str, Any]]:
+def _by_method(values: dict[str, Any], name: str, methods: tuple[Any, ...]) -> dict[Any, dict[str, Any]]:
     stored = values.get(name, {})
     if not isinstance(stored, dict) or not all(isinstance(value, dict) for value in stored.values()):
         raise InputError(f"{name} is {stored!r} instead of an object for each method; tune the model again")
-    unknown = sorted(set(stored) - set(NEWCOMER_METHODS))
+    unknown = sorted(set(stored) - set(methods))
     if unknown:
-        raise InputError(
-            f"{name} of {unknown[0]!r}, and the methods are {', '.join(NEWCOMER_METHODS)}; tune the model again"
-        )
+        raise InputError(f"{name} of {unknown[0]!r}, and the methods are {', '.join(methods)}; tune the model again")
     return stored

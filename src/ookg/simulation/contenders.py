@@ -15,15 +15,18 @@ from torch import Tensor
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights, standardised
 from ookg.evidence.fitting import fit_ranking
 from ookg.evidence.registry import VECTOR
+from ookg.graph.fitting import FittingRelations
+from ookg.graph.index import GraphIndex
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.reducer import Correlation, Precision
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, TranslationScorer
-from ookg.simulation.choice import NewcomerMethod
+from ookg.simulation.choice import AnswerMethod, NewcomerMethod
 from ookg.simulation.defaults import DEFAULT_POWER, NewcomerDefaults, can_refine
 from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.likelihood import ANSWERS, AnswerOutcomes, HiddenAnswers, Likelihood
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
 from ookg.simulation.ways import Ways, WaysScorer
@@ -173,17 +176,44 @@ class NewcomerSetup:
         self, simulation: Simulation, progress: bool = False, companions: Sequence[Companion] = ()
     ) -> dict[NewcomerMethod, FloatArray]:
         """The ranks of the right answers to the simulation's questions, by each method; by "chosen" with companions."""
+        scorers = self.scorers(simulation, progress, companions)
+        return {name: simulation.ranks(scorer) for name, scorer in scorers.items()}
+
+    def scorers(
+        self, simulation: Simulation, progress: bool = False, companions: Sequence[Companion] = ()
+    ) -> dict[NewcomerMethod, Scorer]:
+        """What scores the answers by each method; by "chosen" with companions."""
         contenders = Contenders(simulation, self.power)
         newcomers = contenders.closed
-        ranks: dict[NewcomerMethod, FloatArray] = {"closed form": simulation.ranks(TranslationScorer(newcomers))}
+        scorers: dict[NewcomerMethod, Scorer] = {"closed form": TranslationScorer(newcomers)}
         if self.refine is not None:
             with refining(self.refine, progress) as report:
                 newcomers = contenders.refined(self.refine, report)
-            ranks["refined"] = simulation.ranks(TranslationScorer(newcomers))
-        ranks["combined"] = simulation.ranks(contenders.combined(newcomers, self.ranking))
+            scorers["refined"] = TranslationScorer(newcomers)
+        scorers["combined"] = contenders.combined(newcomers, self.ranking)
         if self.ways is not None:
-            ranks["chosen"] = simulation.ranks(contenders.by_ways(self.ways, self.refine, companions))
-        return ranks
+            scorers["chosen"] = contenders.by_ways(self.ways, self.refine, companions)
+        return scorers
+
+    def likelihoods(
+        self, simulation: Simulation, triples: Sequence[int], seed: int, companions: Sequence[Companion] = ()
+    ) -> dict[AnswerMethod, Likelihood]:
+        """How likely answers are right by each method, over newcomers with each of some numbers of given triples."""
+        hidden = simulation.hidden
+        relations = FittingRelations(GraphIndex.of(hidden.known, hidden.num_known, hidden.num_relations))
+        outcomes: dict[NewcomerMethod, list[AnswerOutcomes]] = {}
+        for number in sorted(set(triples)):
+            few = simulation.with_few(number, seed, ANSWERS)
+            asked = np.unique(few.queries.entity)
+            others = [replace(one, simulation=one.simulation.with_few(number, seed, ANSWERS)) for one in companions]
+            answers = HiddenAnswers(asked, np.concatenate([hidden.known, few.given]), hidden.true, relations)
+            for name, scorer in self.scorers(few, companions=others).items() if len(asked) else ():
+                outcomes.setdefault(name, []).append(answers.outcomes(scorer, len(hidden.entities), seed))
+        fitted = {
+            name: Likelihood.fit(AnswerOutcomes.joined(parts), 1 + len(companions) * (name == "chosen"), seed)
+            for name, parts in outcomes.items()
+        }
+        return {name: one for name, one in fitted.items() if one is not None}  # with too few right ones, none
 
 
 @contextmanager

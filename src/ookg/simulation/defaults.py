@@ -13,6 +13,7 @@ from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.simulation.choice import NewcomerChoice, NewcomerMethod, stored_choice
+from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import Calibration
 from ookg.simulation.ways import DEFAULT_WAYS, Ways
 
@@ -134,9 +135,25 @@ class NewcomerDefaults:
 
     def calibration(self, *, refine: bool, combine: bool, chosen: bool = False) -> Calibration | None:
         """What to expect of a new vector that is used in this way, if it was measured. chosen: as `ways` has it"""
+        method = self._method(refine=refine, combine=combine, chosen=chosen)
+        return None if method is None else self.choice.calibration.get(method)
+
+    def likelihood(self, *, refine: bool, combine: bool, chosen: bool, models: int) -> Likelihood | None:
+        """How likely answers about newcomers are right, if it was measured for as many models together."""
+        method = self._method(refine=refine, combine=combine, chosen=chosen)
+        fitted = None if method is None else self.choice.likelihood.get(method)
+        return fitted if fitted is not None and fitted.models == models else None
+
+    def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
+        """The same for known entities, whose vectors alone were measured."""
+        fitted = None if combine else self.choice.likelihood.get("known")
+        return fitted if fitted is not None and fitted.models == models else None
+
+    def _method(self, *, refine: bool, combine: bool, chosen: bool) -> NewcomerMethod | None:
+        """What was measured of such answers; None where nothing was."""
         if chosen:
-            return self.choice.calibration.get("chosen")
-        method: NewcomerMethod = "combined" if combine else "refined" if refine else "closed form"
+            return "chosen"
         # "combined" was calibrated with fitted vectors
-        was_tried = refine or not combine or not can_refine(self.checkpoint.embedding)
-        return self.choice.calibration.get(method) if was_tried else None
+        if combine and not refine and can_refine(self.checkpoint.embedding):
+            return None
+        return "combined" if combine else "refined" if refine else "closed form"

@@ -35,11 +35,12 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
-from ookg.simulation.choice import NewcomerChoice, NewcomerMethod
+from ookg.simulation.choice import AnswerMethod, NewcomerChoice, NewcomerMethod
 from ookg.simulation.choosing import KNOTS, Tried, choose_ways, is_better
 from ookg.simulation.contenders import Companion, Contenders, NewcomerSetup
 from ookg.simulation.defaults import NewcomerDefaults
 from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
 from ookg.simulation.ways import Ways
@@ -137,6 +138,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     companions = Companion.all_of(checkpoint, settings.hiding, settings.retraining)
     first, _ = simulation.halves(seed)
     before, stored = NewcomerSetup.of(checkpoint), NewcomerDefaults.of(checkpoint)
+    likelihood: dict[AnswerMethod, Likelihood] = {}
     search = _Search(first, settings, begun)
     power = search.power(before.power)
     refine = None if before.refine is None else search.refinement(before.refine, power)
@@ -146,6 +148,8 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     chosen = NewcomerSetup(power, refine, usual, ways or before.ways)
     ranks = chosen.ranks(simulation, settings.progress, companions)
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
+    if simulation.is_exact:
+        likelihood |= chosen.likelihoods(simulation, settings.triples, seed, companions)
     choice = NewcomerChoice(
         power=power,
         refine=refine,
@@ -155,6 +159,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
         judge=stored.choice.judge,
         ways=ways or stored.choice.ways,
+        likelihood=stored.choice.likelihood | likelihood,
     )
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}

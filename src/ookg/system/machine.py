@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ookg.version import __version__
@@ -34,6 +37,34 @@ def processor(device: torch.device) -> str:
         return platform.machine()
     features = binding.get_host_cpu_features()
     return f"{binding.get_host_cpu_name()} ({', '.join(name for name in ROUNDING_FEATURES if features.get(name))})"
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes of memory that a process can still take, of a GPU or of the machine; None where the system does not say."""
+    if device.type == "cuda":
+        import torch
+
+        return torch.cuda.mem_get_info(device)[0]
+    free = []
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    # A container may have less than the machine.
+    for folder, most, used in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        with suppress(OSError, ValueError):  # ValueError: "max" is no number, as there is no limit
+            limit = int(Path(folder, most).read_text(encoding="ascii"))
+            cached = 0
+            for line in Path(folder, "memory.stat").read_text(encoding="ascii").splitlines():
+                name, _, value = line.partition(" ")
+                cached += int(value) if name in ("inactive_file", "active_file") else 0
+            free.append(limit - int(Path(folder, used).read_text(encoding="ascii")) + cached)
+    if not free:
+        with suppress(AttributeError, OSError, ValueError):  # a system without /proc
+            free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return max(0, min(free)) if free else None
 
 
 def is_gpu(device: str) -> bool:

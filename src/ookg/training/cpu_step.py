@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -15,17 +14,20 @@ from ookg.kernels import cpu_step as compute
 from ookg.kernels import randomness
 from ookg.kernels.adam import FIRST_DECAY, SECOND_DECAY
 from ookg.kernels.cpu_compile import gap_kind
-from ookg.kernels.cpu_step import PARTS, TASKS
+from ookg.kernels.cpu_step import DIGIT, PARTS, TASKS, TOUCHED_ADAGRAD, TOUCHED_ADAM, WHOLE_ADAM
 from ookg.kernels.threads import one_torch_thread, run_tasks
 from ookg.models.geometry import Move, kernel_of
+from ookg.training.optimizers import State
 from ookg.training.sampling import NEGATIVES, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 from ookg.types import Array
 
+WAYS = {"adam": WHOLE_ADAM, "sparse-adam": TOUCHED_ADAM, "adagrad": TOUCHED_ADAGRAD}
+
 
 class NumbaStep:
-    """The step of `ReferenceStep`: closed-form gradients, pairs sorted by entity, Adam fused with L2.
+    """The step of `ReferenceStep`: closed-form gradients, pairs sorted by entity, the optimiser fused with L2.
 
     It changes the tables in place. The same seed gives the same numbers with any number of threads.
     """
@@ -39,25 +41,29 @@ class NumbaStep:
         self.kind = gap_kind(self.geometry)
         batch, pairs = sampler.batch, sampler.batch * (settings.negatives + 1)
         entities, width = tables.entities.shape
+        touched = min(entities, pairs + batch)
 
         def numbers(*shape: int) -> Array:
             return torch.empty(shape).numpy()  # aligned to cache lines, which NumPy's own are not
 
-        self._ids = np.empty((batch, settings.negatives), dtype=np.int32)
-        self._offsets, self._rank = np.empty(entities + 2, dtype=np.int32), np.empty(entities, dtype=np.int32)
-        self._pairs = np.empty((2, pairs), dtype=np.int32)
+        def integers(*shape: int) -> Array:
+            return np.empty(shape, dtype=np.int32)
+
+        def groups(ids: int) -> tuple[Array, Array, Array]:
+            return integers(ids), integers(ids + 1), integers(batch)
+
+        self._ids, self._usable = integers(batch, settings.negatives), np.empty((batch, settings.negatives), np.bool_)
+        self._rooms = tuple((integers(2, 2, size), integers((1 << DIGIT) + 1)) for size in (pairs + batch, batch))
+        self._pairs = integers(touched + 1), integers(2, pairs)
+        self._groups = groups(touched), groups(min(len(tables.relations), batch))
+        self._cuts = tuple(np.empty(size, dtype=np.int64) for size in (TASKS + 1, PARTS + 1))
+        self._counts = np.empty(2, dtype=np.int64)
         self._gaps, self._slopes = numbers(pairs), numbers(pairs)
         self._points, self._rest = numbers(batch, width), numbers(PARTS, batch, width)
-        self._own = numbers(min(entities, pairs), width)
+        self._way = WAYS[tables.optimizer.name]
+        self._own = numbers(batch + PARTS if tables.optimizer.is_sparse else touched, width)
         self._source, self._relation = numbers(batch, width), numbers(batch, self.geometry.relation_width)
         self._losses = numbers(batch)
-        self._usable = np.empty((batch, settings.negatives), dtype=np.bool_)
-        self._cuts = tuple(np.empty(size, dtype=np.int64) for size in (TASKS + 1, PARTS + 1, PARTS))
-        self._no_rank = np.full(len(tables.relations), -1, dtype=np.int32)
-        self._groups = tuple(
-            (np.empty(len(table) + 2, dtype=np.int64), np.empty(batch, dtype=np.int32))
-            for table in (tables.entities, tables.relations)
-        )
         self._zeros = np.zeros(max(width, self.geometry.relation_width), dtype=np.float32)
 
     @one_torch_thread()  # a second one would spin for a while after each small gather, where a helper wants to run
@@ -73,31 +79,29 @@ class NumbaStep:
         weight = sampler.weight[rows].numpy()
         share = weight / weight.sum() / np.float32(2)
         tables.updates += 1
-        rate = self.rate_of(number) / (1 - FIRST_DECAY**tables.updates)
-        factors = (2.0 * settings.l2, rate, 1 / (1 - SECOND_DECAY**tables.updates))
+        passed = self._ids.size * tables.entities.shape[1]
         run_tasks(
             compute.take_step,
             compute.PHASES,
-            self._ids.size * tables.entities.shape[1] + tables.entities.numel(),
+            passed if tables.optimizer.is_sparse else passed + tables.entities.numel(),
             (source, answer, relation, share, self._losses),
-            (*self._draws(number, triples), self._ids, self._usable),
-            (self._offsets, self._pairs, self._rank, *self._cuts),
-            (turns, self._points, self._gaps, self._slopes, self._no_rank),
+            (*self._draws(number), self._ids, self._usable),
+            (*self._rooms, self._pairs, self._cuts, self._counts),
+            (turns, self._points, self._gaps, self._slopes),
             (settings.margin, settings.temperature, self.kind, sign, slope),
             (self._own, self._rest, self._source, self._relation),
-            self._arrays,
-            (*self._groups, self._zeros, factors),
+            (_arrays(tables.entities, tables.entity_state), _arrays(tables.relations, tables.relation_state)),
+            (self._way, *self._groups, self._zeros, self._factors(number)),
         )
         return torch.tensor(self._losses.sum(dtype=np.float64), dtype=torch.float32)
 
-    @property
-    def _arrays(self) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
-        """The tables of entities and of relations, each with Adam's mean and square."""
-        tables = self.tables
-        return (
-            (tables.entities.numpy(), tables.entities_mean.numpy(), tables.entities_square.numpy()),
-            (tables.relations.numpy(), tables.relations_mean.numpy(), tables.relations_square.numpy()),
-        )
+    def _factors(self, number: int) -> tuple[float, float, float]:
+        """What the update of a row takes."""
+        updates, decay = self.tables.updates, 2.0 * self.settings.l2
+        rate = self.tables.optimizer.rate(self.rate_of(number))
+        if self._way == TOUCHED_ADAGRAD:
+            return decay, rate, 0.0
+        return decay, rate / (1 - FIRST_DECAY**updates), 1 / (1 - SECOND_DECAY**updates)
 
     def prepare(self) -> float:
         """Compile what a step of this geometry needs, on a graph of two triples; return the seconds it took.
@@ -114,26 +118,16 @@ class NumbaStep:
 
     def negatives(self, number: int, triples: Tensor) -> tuple[Array, Array]:
         """`Sampler.negatives` of a step: entity ids, in memory that the next step uses again, and whether usable."""
-        usable = compute.draw_negatives(*self._draws(number, triples), self.sampler.num_entities, self._ids)
-        return self._ids, usable
+        head, relation, tail = (column.contiguous().numpy() for column in triples.unbind(dim=1))
+        start, answers, shared = self._draws(number)
+        known = tail if number % 2 == 1 else head
+        return self._ids, compute.draw_negatives(start, known, relation, answers, shared, self._ids)
 
-    def _draws(self, number: int, triples: Tensor) -> tuple[Any, Array, Array]:
-        """The start of a step's random stream, and the queries and keys of `draw_negatives`."""
-        sampler = self.sampler
+    def _draws(self, number: int) -> tuple[Any, tuple[Array, Array, int], int]:
+        """The start of a step's random stream, the true answers, and how many triples share negatives."""
         start = np.uint64(randomness.stream(self.settings.seed, NEGATIVES, number))
-        head, relation, tail = triples.unbind(dim=1)
-        if number % 2 == 1:
-            keys, queries = self._head_keys, relation * sampler.num_entities + tail
-        else:
-            keys, queries = sampler.true_keys, head * sampler.num_relations + relation
-        return start, queries.numpy(), keys.numpy()
-
-    @cached_property
-    def _head_keys(self) -> Tensor:
-        """The training triples' keys with the head last, sorted."""
-        head, relation, tail = self.sampler.triples.unbind(dim=1)
-        size = self.sampler.num_entities
-        return ((relation * size + tail) * size + head).sort().values
+        true = self.sampler.heads if number % 2 == 1 else self.sampler.tails
+        return start, (true.offsets.numpy(), true.keys.numpy(), true.num_entities), self.settings.negatives_shared
 
     def _turns(self, relation: Array, sign: float) -> tuple[Array, float]:
         """What leads from the known end to the other, and the derivative of a translation or phase by its parameter."""
@@ -145,3 +139,9 @@ class NumbaStep:
                 turn = sign * self.geometry.relation_vectors(parameters, self.settings.initial_range)
                 turns = torch.stack((torch.cos(turn), torch.sin(turn))).numpy()
                 return turns, sign * np.pi / self.settings.initial_range
+
+
+def _arrays(table: Tensor, state: State) -> tuple[Array, Array, Array]:
+    """A table and what the optimiser keeps of it: two tables of rows always, which may be the same."""
+    first, second = state[0], state[-1]
+    return table.numpy(), first.view(len(first), -1).numpy(), second.view(len(second), -1).numpy()

@@ -199,7 +199,7 @@ class TritonStep:
         """Gradients of entities and their update."""
         tables, draw = self.tables, self.draws[side]
         compute.entities[(len(tables.entities),)](
-            tables.entities, tables.entities_mean, tables.entities_square, self.points, self.coefficients,
+            tables.entities, *tables.entity_state, self.points, self.coefficients,
             draw.order, draw.bounds, self.updates, self.rate, self.settings.l2, self.sampler.batch,
             COLUMNS=self.settings.negatives + 2, TILE=self.tuning.entity_tile, num_warps=self.tuning.entity_warps,
             **self._shape,
@@ -210,7 +210,7 @@ class TritonStep:
         tables, draw, dim = self.tables, self.draws[side], self.settings.dim
         block = min(256, triton.next_power_of_2(dim))
         compute.relations[(len(tables.relations), triton.cdiv(dim, block))](
-            tables.relations, tables.relations_mean, tables.relations_square, self.relation_gradients,
+            tables.relations, *tables.relation_state, self.relation_gradients,
             draw.relation_order, draw.relation_bounds, self.updates, self.rate, self.settings.l2,
             DIM=dim, BLOCK=block, TILE=8, num_warps=4,
         )  # fmt: skip

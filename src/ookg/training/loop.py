@@ -20,11 +20,15 @@ from torch import Tensor
 from ookg.errors import InputError, ModelFileError, OokgError, TrainingInterrupted
 from ookg.system.files import atomic_write, save_tensors
 from ookg.system.progress import Reporter, tell
+from ookg.training.settings import UNSTATED
 from ookg.training.trainer import Trainer
 
 SAVE_SECONDS = 60.0
 # Saving may take this share of the time: large tables are saved less often.
 SAVE_SHARE = 0.05
+
+# So many numbers at a time are looked at for NaN, which takes a byte for each.
+CHECKED_NUMBERS = 1 << 24
 
 # How often a run with a time limit waits for the device, which would otherwise be behind the clock.
 WAIT_STEPS = 32
@@ -107,7 +111,7 @@ class TrainingRun:
         vectors = {"entities": self.trainer.entity_vectors, "relations": self.trainer.relation_vectors}
         figure = validate(vectors["entities"], vectors["relations"])
         if self.trainer.settings.patience and all(figure > earlier for _, earlier in self.validations):
-            self.best = vectors
+            self.best = {name: table.clone() for name, table in vectors.items()}
         self.validations.append((self.trainer.step_number, figure))
 
     def _figures(self, loss: Tensor) -> str:
@@ -131,8 +135,10 @@ class TrainingRun:
 
     def _refuse_divergence(self) -> None:
         """Stop where the vectors are no numbers any more; the last state on disk is from before."""
-        if not all(bool(torch.isfinite(table).all()) for table in self.trainer.tables.tensors().values()):
-            raise self._divergence()
+        for table in self.trainer.tables.tensors().values():
+            for part in torch.split(table.view(-1), CHECKED_NUMBERS):
+                if not bool(torch.isfinite(part).all()):
+                    raise self._divergence()
 
     def _divergence(self) -> OokgError:
         problem = f"training diverged before step {max(1, self.trainer.step_number):,}: vectors hold NaN or infinity"
@@ -149,8 +155,7 @@ class TrainingRun:
             raise InputError("this run has no place for its state; give a state_path")
         self._refuse_divergence()
         tensors = self.trainer.state() | {f"best.{name}": value for name, value in self.best.items()}
-        # Each tensor is stored on its own: safetensors refuses tensors that share memory.
-        tensors = {name: value.detach().clone().contiguous().cpu() for name, value in tensors.items()}
+        tensors = {name: value.detach().contiguous().cpu() for name, value in tensors.items()}
         header = {"fingerprint": self.fingerprint, "validations": self.validations, "seconds": self.seconds}
         with atomic_write(self.state_path) as temporary:
             save_tensors(tensors, temporary, {"ookg": json.dumps(header)})
@@ -197,7 +202,8 @@ class TrainingRun:
             raise OokgError(f"{path}: cannot be read ({error}); check its permissions") from error
         except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ModelFileError(f"{path}: damaged training state ({error}); {remedy}") from error
-        for name, value in self.fingerprint.items():
+        fingerprint = UNSTATED | fingerprint
+        for name, value in (UNSTATED | self.fingerprint).items():
             if fingerprint.get(name) != value:
                 started = f"was started with {name} {fingerprint.get(name)!r}, not {value!r}"
                 raise InputError(f"{path}: this run {started}; resume it as it was started, or --overwrite")

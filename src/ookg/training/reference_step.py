@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ookg.kernels.adam import adam_update
 from ookg.kernels.threads import one_torch_thread
 from ookg.training.loss import batch_distances, l2_penalty, self_adversarial_loss
 from ookg.training.sampling import Batch, Sampler
@@ -16,7 +16,7 @@ from ookg.training.tables import Tables
 
 
 class ReferenceStep:
-    """Gradients by autograd, then Adam over both whole tables."""
+    """Gradients by autograd, then the optimiser over both whole tables, or over what the step touches of them."""
 
     name = "reference"
 
@@ -27,15 +27,42 @@ class ReferenceStep:
     @one_torch_thread()
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number; return its loss (without the L2 term), not yet read from the device."""
-        tables = self.tables
-        loss, gradients = loss_and_gradients(tables.entities, tables.relations, self.sampler(number), self.settings)
+        tables, optimizer, batch = self.tables, self.tables.optimizer, self.sampler(number)
         tables.updates += 1
-        rate = self.rate_of(number)
-        adam_update(tables.entities, gradients[0], tables.entities_mean, tables.entities_square, rate, tables.updates)
-        adam_update(
-            tables.relations, gradients[1], tables.relations_mean, tables.relations_square, rate, tables.updates
-        )
+        rate = optimizer.rate(self.rate_of(number))
+        if not optimizer.is_sparse:
+            loss, gradients = loss_and_gradients(tables.entities, tables.relations, batch, self.settings)
+            optimizer.update(tables.entities, gradients[0], tables.entity_state, rate, tables.updates)
+            optimizer.update(tables.relations, gradients[1], tables.relation_state, rate, tables.updates)
+            return loss
+        ids, batch = touched(batch)
+        parts = [
+            [part[rows] for part in (table, *state)]
+            for table, state, rows in (
+                (tables.entities, tables.entity_state, ids[0]),
+                (tables.relations, tables.relation_state, ids[1]),
+            )
+        ]
+        loss, gradients = loss_and_gradients(parts[0][0], parts[1][0], batch, self.settings)
+        for (rows, *state), gradient in zip(parts, gradients, strict=True):
+            optimizer.update(rows, gradient, tuple(state), rate, tables.updates)
+        for part, table in zip(parts[0], (tables.entities, *tables.entity_state), strict=True):
+            table[ids[0]] = part
+        for part, table in zip(parts[1], (tables.relations, *tables.relation_state), strict=True):
+            table[ids[1]] = part
         return loss
+
+
+def touched(batch: Batch) -> tuple[tuple[Tensor, Tensor], Batch]:
+    """The ids of entities and of relations that a batch touches, ascending, and the batch in places among them."""
+    ends, relation = batch.triples[:, ::2].contiguous(), batch.triples[:, 1].contiguous()
+    entities = torch.unique(torch.cat([ends.flatten(), batch.negatives[batch.usable]]))
+    relations = torch.unique(relation)
+    ends, relation = torch.searchsorted(entities, ends), torch.searchsorted(relations, relation)
+    triples = torch.stack([ends[:, 0], relation, ends[:, 1]], dim=1)
+    # What is not usable may have no place; it weighs nothing, so any place will do.
+    negatives = torch.searchsorted(entities, batch.negatives.contiguous()).clamp_(max=len(entities) - 1)
+    return (entities, relations), replace(batch, triples=triples, negatives=negatives)
 
 
 def loss_and_gradients(

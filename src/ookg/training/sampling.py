@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -30,6 +31,42 @@ class Batch:
     usable: Tensor
 
 
+@dataclass(frozen=True)
+class TrueAnswers:
+    """The true answers at one end of the triples, by what stands at the other.
+
+    A number for a whole triple, (h · relations + r) · entities + t, does not fit into 64 bits for the largest graphs.
+    So what is known of an entity has a range of its own, and a key only tells apart what lies in it.
+
+    offsets: (entities + 1,) where the range of each known end begins
+    keys: (triples,) relation · entities + answer, ascending within each range
+    """
+
+    offsets: Tensor
+    keys: Tensor
+    num_entities: int
+
+    @classmethod
+    def of(cls, known: Tensor, relation: Tensor, answer: Tensor, num_entities: int) -> TrueAnswers:
+        """Those of (triples,) known ends, relations and answers."""
+        keys = relation * num_entities + answer
+        order = torch.argsort(keys)
+        order = order[torch.argsort(known[order], stable=True)]
+        offsets = torch.zeros(num_entities + 1, dtype=torch.int64, device=known.device)
+        torch.cumsum(torch.bincount(known, minlength=num_entities), dim=0, out=offsets[1:])
+        return cls(offsets, keys[order], num_entities)
+
+    def hold(self, known: Tensor, relation: Tensor, answer: Tensor) -> Tensor:
+        """Whether each answer is a true one."""
+        keys, low, high = relation * self.num_entities + answer, self.offsets[known], self.offsets[known + 1]
+        end, last = high.clone(), len(self.keys) - 1
+        for _ in range(int((high - low).max()).bit_length() if len(low) else 0):  # each halves what is left of a range
+            middle = (low + high) >> 1
+            is_below = (low < high) & (self.keys[middle.clamp(max=last)] < keys)
+            low, high = torch.where(is_below, middle + 1, low), torch.where(is_below, high, middle)
+        return (low < end) & (self.keys[low.clamp(max=last)] == keys)
+
+
 class Sampler:
     """Batches by step number: even steps corrupt tails, odd steps heads, each side in its own shuffled order.
 
@@ -42,21 +79,32 @@ class Sampler:
         self.num_entities, self.num_relations = num_entities, num_relations
         self.batch = min(settings.batch, len(triples))
         self.batches_per_epoch = -(-len(triples) // self.batch)
-        self.true_keys = self.keys(triples[:, 0], triples[:, 1], triples[:, 2]).sort().values
         self.weight = (
             subsampling_weights(triples) if settings.subsampling else torch.ones(len(triples)).to(triples.device)
         )
         self._orders: dict[int, tuple[int, Tensor]] = {}
 
-    def keys(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """One number per triple."""
-        return (head * self.num_relations + relation) * self.num_entities + tail
+    @cached_property
+    def tails(self) -> TrueAnswers:
+        """The tails of the training triples, by head."""
+        head, relation, tail = self.triples.unbind(dim=1)
+        return TrueAnswers.of(head, relation, tail, self.num_entities)
+
+    @cached_property
+    def heads(self) -> TrueAnswers:
+        """The heads of the training triples, by tail."""
+        head, relation, tail = self.triples.unbind(dim=1)
+        return TrueAnswers.of(tail, relation, head, self.num_entities)
+
+    @cached_property
+    def true_keys(self) -> Tensor:
+        """One number per training triple, ascending; only for graphs whose numbers fit into 64 bits."""
+        head, relation, tail = self.triples.unbind(dim=1)
+        return ((head * self.num_relations + relation) * self.num_entities + tail).sort().values
 
     def is_true(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Whether each triple is one of the training triples."""
-        keys = self.keys(head, relation, tail)
-        place = torch.searchsorted(self.true_keys, keys).clamp_(max=len(self.true_keys) - 1)
-        return self.true_keys[place] == keys
+        return self.tails.hold(head, relation, tail)
 
     def rows(self, step: int) -> Tensor:
         """The positions of a step's triples, (batch,)."""
@@ -70,7 +118,13 @@ class Sampler:
         return order[positions % len(order)]
 
     def negatives(self, step: int, triples: Tensor) -> tuple[Tensor, Tensor]:
-        """Entity ids that make the triples false, uniform over all ids, and whether each does indeed."""
+        """Entity ids that make the triples false, uniform over all ids, and whether each does indeed.
+
+        Where triples share negatives, the n-th one of the c-th set is drawn as the n-th of the c-th triple is else, and
+        never again.
+        """
+        if self.settings.negatives_shared:
+            return self._shared_negatives(step, triples)
         size = len(triples) * self.settings.negatives
         start = randomness.stream(self.settings.seed, NEGATIVES, step)
         counters = torch.arange(size, device=triples.device) * ATTEMPTS
@@ -90,6 +144,17 @@ class Sampler:
             ids[slots], true[slots] = drawn(slots, attempt)
         shape = (len(triples), self.settings.negatives)
         return ids.view(shape), ~true.view(shape)
+
+    def _shared_negatives(self, step: int, triples: Tensor) -> tuple[Tensor, Tensor]:
+        count, shared = self.settings.negatives, self.settings.negatives_shared
+        start = randomness.stream(self.settings.seed, NEGATIVES, step)
+        sets = -(-len(triples) // shared)
+        counters = torch.arange(sets * count, device=triples.device) * ATTEMPTS
+        ids = randomness.below(randomness.draws(start, counters), self.num_entities).view(sets, count)
+        ids = ids.repeat_interleave(shared, dim=0)[: len(triples)]  # (batch, negatives)
+        head, relation, tail = (column[:, None].expand_as(ids) for column in triples.unbind(dim=1))
+        ends = (ids, relation, tail) if step % 2 == 1 else (head, relation, ids)
+        return ids, ~self.is_true(*ends)
 
     def __call__(self, step: int) -> Batch:
         """The batch of the step with this number, counted from 0."""

@@ -16,11 +16,18 @@ if TYPE_CHECKING:
 
 # What older versions stored with a model, and no setting is now.
 RETIRED = frozenset({"placeholder_entities"})
+# What stored settings mean that say nothing of these. What means the same is stored without them, as before there was a
+# choice, so that what is named by a digest of its settings keeps its name.
+UNSTATED: dict[str, Any] = {"optimizer": "adam", "negatives_shared": 0}
+OPTIMIZERS = ("auto", "adam", "sparse-adam", "adagrad")
+# "auto" is Adam on touched rows where there are so many times more entities than a step touches rows.
+SPARSE_FROM = 2.0
 # Beyond these a number is a mistake, which would otherwise show as a lack of memory or as infinite values.
 LARGEST = {
     "dim": 1_000_000,
     "relation_dim": 1_000_000,
     "negatives": 1_000_000,
+    "negatives_shared": 1_000_000_000,
     "batch": 1_000_000_000,
     "steps": 1_000_000_000_000,
     "validate_every": 1_000_000_000_000,
@@ -38,12 +45,16 @@ class TrainingSettings:
     model: a name of `ookg.models.GEOMETRIES`, such as "transe" or "rotate"; norm: the p of its distance
     dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
     negatives: false triples per true one, each drawn on its own; batch: true triples per step
+    optimizer: "adam" over both whole tables; or "sparse-adam" or "adagrad", which change only the rows that a step
+        touches (`ookg.training.optimizers`); "auto" is one of the first two, by the size of the graph
     lr: Adam's learning rate; lr_drops: shares of the steps at which it is divided by ten and Adam starts afresh
-    l2: factor of ‖E‖² + ‖R‖² over both whole tables, added to the loss
+    l2: factor of ‖E‖² + ‖R‖², added to the loss; over both whole tables, or over the touched rows of them
     subsampling: weigh a triple by 1/sqrt(count(h, r) + count(r, t)), each count starting at 4
     validate_every: steps between validations, 0 for none
     patience: stop after so many validations without a new best and keep the best, 0 to go on to the end
     relation_dim: coordinates of a relation's space in TransR, 0 for as many as an entity has
+    negatives_shared: so many triples of a batch share one set of negatives, of which each leaves out what makes it
+        true; 0: each has its own, drawn again where it makes the triple true
     """
 
     model: str = "transe"
@@ -62,10 +73,13 @@ class TrainingSettings:
     validate_every: int = 0
     patience: int = 0
     relation_dim: int = 0
+    optimizer: str = "auto"
+    negatives_shared: int = 0
 
     def __post_init__(self) -> None:
-        if self.model not in GEOMETRIES:
-            raise unknown_name("model", self.model, list(GEOMETRIES), f"choose {' or '.join(GEOMETRIES)}")
+        for name, choices in (("model", list(GEOMETRIES)), ("optimizer", list(OPTIMIZERS))):
+            if getattr(self, name) not in choices:
+                raise unknown_name(name, getattr(self, name), choices, f"choose {' or '.join(choices)}")
         for name in ("dim", "steps", "batch", "negatives"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
@@ -75,7 +89,7 @@ class TrainingSettings:
         for name, most in LARGEST.items():
             if getattr(self, name) > most:
                 raise InputError(f"{name} {getattr(self, name)}; it must be at most {most:,}")
-        for name in ("temperature", "l2", "seed", "validate_every", "patience", "relation_dim"):
+        for name in ("temperature", "l2", "seed", "validate_every", "patience", "relation_dim", "negatives_shared"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 0 or more")
         if self.seed >= 1 << 63:
@@ -84,6 +98,10 @@ class TrainingSettings:
             raise InputError(f"norm {self.norm}; it must be 1 or 2")
         if not all(0 < drop <= 1 for drop in self.lr_drops):
             raise InputError(f"lr_drops {self.lr_drops}; each is a share of the steps between 0 and 1")
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse settings that do not go with one another."""
         if self.relation_dim and "relation_dim" not in own_settings(self.model):
             owners = " and ".join(models_with("relation_dim"))
             raise InputError(f"relation_dim {self.relation_dim} with {self.model}; only {owners} has one, leave it out")
@@ -115,14 +133,29 @@ class TrainingSettings:
         """The steps at which the learning rate drops."""
         return tuple(sorted(round(share * self.steps) for share in self.lr_drops))
 
+    @property
+    def rows_touched(self) -> int:
+        """The most rows of the entities that a step reads or changes."""
+        sets = -(-self.batch // self.negatives_shared) if self.negatives_shared else self.batch
+        return 2 * self.batch + sets * self.negatives
+
+    def resolved(self, num_entities: int) -> Self:
+        """These settings with the optimiser that "auto" is for so many entities."""
+        if self.optimizer != "auto":
+            return self
+        is_large = num_entities > SPARSE_FROM * self.rows_touched
+        return replace(self, optimizer="sparse-adam" if is_large else "adam")
+
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain values, for JSON."""
-        return asdict(self) | {"lr_drops": list(self.lr_drops)}
+        values = asdict(self) | {"lr_drops": list(self.lr_drops)}
+        return {name: value for name, value in values.items() if UNSTATED.get(name) != value or name not in UNSTATED}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Settings from plain values, each checked for its name and type."""
-        return cls(**cls._checked({name: value for name, value in values.items() if name not in RETIRED}))
+        """Settings from plain values as `to_dict` gives them, each checked for its name and type."""
+        stated = {name: value for name, value in values.items() if name not in RETIRED}
+        return cls(**cls._checked(UNSTATED | stated))
 
     def changed(self, values: dict[str, Any]) -> Self:
         """These settings with some values replaced."""
@@ -154,10 +187,23 @@ class TrainingSettings:
 # The paper's two settings (its appendix), completed from what the authors' code does.
 PRESETS = {
     "fb15k": TrainingSettings(
-        dim=1000, margin=24.0, negatives=256, steps=100_000, lr_drops=(0.1, 0.3, 0.9), subsampling=True
+        dim=1000,
+        margin=24.0,
+        negatives=256,
+        steps=100_000,
+        lr_drops=(0.1, 0.3, 0.9),
+        subsampling=True,
+        optimizer="adam",
     ),
     "wn11": TrainingSettings(
-        dim=300, margin=0.5, negatives=128, steps=20_000, lr_drops=(0.5,), l2=1e-5, subsampling=False
+        dim=300,
+        margin=0.5,
+        negatives=128,
+        steps=20_000,
+        lr_drops=(0.5,),
+        l2=1e-5,
+        subsampling=False,
+        optimizer="adam",
     ),
 }
 

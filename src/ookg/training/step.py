@@ -30,6 +30,9 @@ def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -
         note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
         return ReferenceStep(tables, sampler, settings), note
     on_gpu = tables.entities.is_cuda
+    if on_gpu and (tables.optimizer.is_sparse or settings.negatives_shared):
+        note = "a GPU has no fast kernel for this yet: training with plain PyTorch, which is much slower"
+        return ReferenceStep(tables, sampler, settings), note
     try:
         if on_gpu:
             from ookg.training.gpu_step import TritonStep

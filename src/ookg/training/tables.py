@@ -1,65 +1,146 @@
-"""The numbers that training moves."""
+"""The numbers that training moves, and where they lie."""
 
 from __future__ import annotations
 
+import mmap
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ookg.errors import InputError
+from ookg.training.optimizers import OPTIMIZERS, Optimizer, State
 from ookg.training.settings import TrainingSettings
+
+# Where the entities' table and what the optimiser keeps of it lie while they are trained: in the memory of the device
+# that trains, in that of the machine, or in a file that is mapped into memory. On a CPU the first two are the same. It
+# never changes a result.
+Place = Literal["device", "host", "disk"]
+# Initial values for a GPU are drawn on the CPU, so many at a time.
+DRAWN_NUMBERS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where large tables lie; folder: for files, None for that of temporary ones."""
+
+    place: Place = "device"
+    folder: Path | None = None
+
+    def zeros(self, shape: tuple[int, ...], device: torch.device | str) -> Tensor:
+        """A table of zeros."""
+        if self.place == "disk":
+            return _mapped_zeros(shape, self.folder or Path(gettempdir()))
+        return torch.zeros(shape, device="cpu" if self.place == "host" else device)
+
+
+def _mapped_zeros(shape: tuple[int, ...], folder: Path) -> Tensor:
+    """Zeros in a file without a name, which is gone when nobody uses it any more, however the process ends."""
+    size = 4 * int(np.prod(shape))
+    try:
+        with TemporaryFile(dir=folder) as file:
+            # All of it is taken now: a disk that is full later would end the process without a word.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+            mapped = mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        problem = f"{folder}: no file for tables of {size / 1e9:,.1f} GB ({error.strerror})"
+        raise InputError(f"{problem}; make room, choose another --out, or lower --dim") from error
+    if hasattr(mmap, "MADV_RANDOM"):  # rows are far apart: what lies behind one is not read ahead
+        mapped.madvise(mmap.MADV_RANDOM)
+    return torch.from_numpy(np.frombuffer(mapped, dtype=np.float32).reshape(shape))
 
 
 @dataclass
 class Tables:
-    """Two tables of parameters with Adam's moments, and how many updates these moments have seen.
+    """Two tables of parameters with what the optimiser keeps beside them, and how many updates that has seen.
 
     entities: (entities, entity_width); relations: (relations, relation_width)
+    entity_state, relation_state: what the optimiser keeps, of `Optimizer.shape`
     """
 
     entities: Tensor
     relations: Tensor
-    entities_mean: Tensor
-    entities_square: Tensor
-    relations_mean: Tensor
-    relations_square: Tensor
+    optimizer: Optimizer
+    entity_state: State
+    relation_state: State
     updates: int = 0
 
     @classmethod
     def initial(
-        cls, num_entities: int, num_relations: int, settings: TrainingSettings, device: torch.device | str
+        cls,
+        num_entities: int,
+        num_relations: int,
+        settings: TrainingSettings,
+        device: torch.device | str,
+        room: Room | None = None,
     ) -> Tables:
-        """Parameters uniform in ±(γ + 2)/d (or what the model makes of them), moments zero."""
-        # Drawn on the CPU: the same seed gives the same initial values on every device.
-        generator = torch.Generator().manual_seed(settings.seed)
-        bound, geometry = settings.initial_range, settings.geometry
+        """Parameters uniform in ±(γ + 2)/d (or what the model makes of them), the optimiser's state zero.
 
-        def uniform(rows: int, width: int) -> Tensor:
-            return torch.empty(rows, width).uniform_(-bound, bound, generator=generator).to(device)
+        room: where the entities lie, and what is kept of them
+        """
+        geometry, room = settings.geometry, room or Room()
+        optimizer = OPTIMIZERS[settings.resolved(num_entities).optimizer]
+        sizes = (num_entities, geometry.entity_width), (num_relations, geometry.relation_width)
+
+        def state(size: tuple[int, int], where: Room) -> State:
+            return tuple(where.zeros(optimizer.shape(*size), device) for _ in optimizer.keeps)
 
         try:
-            entities = uniform(num_entities, geometry.entity_width)
-            relations = geometry.initial_relations(uniform(num_relations, geometry.relation_width))
-            return cls(
-                entities,
-                relations,
-                torch.zeros_like(entities),
-                torch.zeros_like(entities),
-                torch.zeros_like(relations),
-                torch.zeros_like(relations),
+            tables = cls(
+                room.zeros(sizes[0], device),
+                Room().zeros(sizes[1], device),
+                optimizer,
+                state(sizes[0], room),
+                state(sizes[1], Room()),
             )
+            tables.draw(settings)
+            return tables
         except RuntimeError as error:  # what PyTorch raises when it cannot allocate, on the CPU and on a GPU
-            sizes = (num_entities, geometry.entity_width), (num_relations, geometry.relation_width)
             larger = max(sizes, key=lambda size: size[0] * size[1])
-            raise InputError(f"no memory for tables of {larger[0]:,} × {larger[1]:,} numbers; lower --dim") from error
+            problem = f"no memory for tables of {larger[0]:,} × {larger[1]:,} numbers"
+            raise InputError(f"{problem}; lower --dim, or put them in a file with --tables disk") from error
+
+    def draw(self, settings: TrainingSettings) -> None:
+        """Begin anew: initial values in place of the parameters, and nothing that the optimiser remembers."""
+        # Drawn on the CPU: the same seed gives the same initial values on every device, and one after the other they
+        # are the same however many are drawn at a time.
+        generator = torch.Generator().manual_seed(settings.seed)
+        bound = settings.initial_range
+
+        def fill(table: Tensor) -> None:
+            if table.device.type == "cpu":
+                table.uniform_(-bound, bound, generator=generator)
+                return
+            for rows in torch.split(table, max(1, DRAWN_NUMBERS // max(1, table.shape[1]))):
+                rows.copy_(torch.empty(rows.shape).uniform_(-bound, bound, generator=generator))
+
+        fill(self.entities)
+        fill(self.relations)
+        self.relations.copy_(settings.geometry.initial_relations(self.relations.clone()))
+        if self.updates:
+            for kept in (*self.entity_state, *self.relation_state):
+                kept.zero_()
+        self.updates = 0
 
     def restart_adam(self) -> None:
-        """Forget the moments."""
-        for moment in (self.entities_mean, self.entities_square, self.relations_mean, self.relations_square):
-            moment.zero_()
+        """Forget Adam's moments, where the learning rate drops. What Adagrad has summed up stays."""
+        if not self.optimizer.starts_afresh:
+            return
+        for kept in (*self.entity_state, *self.relation_state):
+            kept.zero_()
         self.updates = 0
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by name."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        tensors = {"entities": self.entities, "relations": self.relations}
+        for table, state in (("entities", self.entity_state), ("relations", self.relation_state)):
+            tensors |= {f"{table}_{name}": kept for name, kept in zip(self.optimizer.keeps, state, strict=True)}
+        return tensors

@@ -11,7 +11,7 @@ from ookg.training.sampling import Sampler
 from ookg.training.schedule import Schedule
 from ookg.training.settings import TrainingSettings
 from ookg.training.step import fastest_step
-from ookg.training.tables import Tables
+from ookg.training.tables import Room, Tables
 
 
 class Trainer:
@@ -20,6 +20,7 @@ class Trainer:
     triples: (triples, 3) int64 ids, on the device to train on
     untrained_rows: entities beyond those of the triples, which negatives are drawn from too. The authors' code has such
         rows for every new entity of a data set; they are no part of the resulting model.
+    room: where the tables lie
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class Trainer:
         settings: TrainingSettings,
         *,
         untrained_rows: int = 0,
+        room: Room | None = None,
     ) -> None:
+        rows = num_entities + untrained_rows
+        settings = settings.resolved(rows)
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
-        rows = num_entities + untrained_rows
         self.sampler = Sampler(triples, rows, num_relations, settings)
-        self.tables = Tables.initial(rows, num_relations, settings, triples.device)
+        self.tables = Tables.initial(rows, num_relations, settings, triples.device, room)
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
         self.follow(Schedule(settings))
         self.after_step: Callable[[Tables], None] | None = None  # what is done to the tables, in place, after each step
@@ -50,6 +53,11 @@ class Trainer:
         """Take these entity and relation vectors in place of random values, before the first step."""
         self.tables.entities[: self.num_entities].copy_(entities)
         self.tables.relations.copy_(self.geometry.relation_parameters(relations, self.settings.initial_range))
+
+    def restart(self) -> None:
+        """Begin anew, as if no step had been taken."""
+        self.tables.draw(self.settings)
+        self.step_number = 0
 
     def prepare(self) -> float:
         """Compile what the steps need, without taking one; return the seconds it took."""
@@ -68,8 +76,8 @@ class Trainer:
 
     @property
     def entity_vectors(self) -> Tensor:
-        """The entity vectors as they are now, without the rows that no triple trains."""
-        return self.tables.entities[: self.num_entities].clone()
+        """The entity vectors, without the rows that no triple trains; a further step changes them in place."""
+        return self.tables.entities[: self.num_entities]
 
     @property
     def untrained_vectors(self) -> Tensor:

@@ -5,25 +5,36 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from ookg.datasets.published import published_sets
 from ookg.errors import InputError, unknown_name
 from ookg.research.reproduction import efficiency_results
 from ookg.research.reproduction.cache import ModelCache
-from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, Variant, run_settings
+from ookg.research.reproduction.methods import (
+    AS_PUBLISHED,
+    METHODS,
+    OWN_SETS,
+    OwnMethod,
+    OwnSet,
+    Variant,
+    own_method,
+    run_settings,
+)
 from ookg.research.reproduction.paper import CONTINUAL_SETS, FEW_SHOT_SETS
 from ookg.research.reproduction.results import Result, ResultsFolder, Run, plain
-from ookg.research.reproduction.tables import Line, Table, run_tables
+from ookg.research.reproduction.tables import OWN, Line, Table, run_tables
 from ookg.system.machine import is_gpu
+from ookg.training.settings import TrainingSettings
 
 # What an evaluation takes, where no result says it.
 EVALUATION_SECONDS = {"gpu": 1.0, "cpu": 5.0}
 
 EFFICIENCY = efficiency_results.TABLE
-LAST_TABLES = ("beyond", "continual", "few-shot")
+LAST_TABLES = ("beyond", "continual", "few-shot", OWN)
 TABLES = (*(name for name in run_tables() if name not in LAST_TABLES), EFFICIENCY, *LAST_TABLES)
-ALL_SETS = (*published_sets(), *CONTINUAL_SETS, *FEW_SHOT_SETS)
+OUR_SETS = (*published_sets(), *CONTINUAL_SETS, *FEW_SHOT_SETS)
 
 State = Literal["done", "to do", "other settings"]
 
@@ -48,14 +59,20 @@ class Selection:
         datasets: Sequence[str] | None = None,
         methods: Sequence[str] | None = None,
         seeds: int | None = None,
+        own_settings: TrainingSettings | None = None,
     ) -> Selection:
-        """The selection of names as people write them, in any case; what does not exist is refused."""
+        """The selection of names as people write them, in any case; what does not exist is refused.
+
+        A data set may be a folder, a method a Python file or what an installed package calls it.
+        own_settings: how translational models are trained on data sets that are folders; None for the default
+        """
         if seeds is not None and seeds < 1:
             raise InputError(f"seeds {seeds}; it must be 1 or more")
-        chosen = TABLES if tables is None else tuple(_named("table", name, TABLES) for name in tables)
-        sets = None if datasets is None else tuple(_dataset(name) for name in datasets)
-        listed = tuple(METHODS)
-        ways = None if methods is None else tuple(_named("method", name, listed) for name in methods)
+        sets = None if datasets is None else tuple(_dataset(name, own_settings) for name in datasets)
+        ways = None if methods is None else tuple(_method(name) for name in methods)
+        is_own = any(name in OWN_SETS for name in sets or ()) or any(_is_own(name) for name in ways or ())
+        usual = (OWN,) if is_own else TABLES
+        chosen = usual if tables is None else tuple(_named("table", name, TABLES) for name in tables)
         selection = cls(chosen, sets, ways, seeds, tables is None and datasets is None and methods is None)
         wanted = any(selection.lines(table) for table in selection.run_tables) or selection.efficiency
         if (datasets is not None or methods is not None) and not wanted:
@@ -88,18 +105,51 @@ class Selection:
     def shown(self, table: Table) -> list[Line]:
         """The same with the lines that are only quoted, data set by data set."""
         lines = [line for line in (*table.quoted, *table.lines) if self._has(line)]
-        return sorted(lines, key=lambda line: ALL_SETS.index(line.dataset)) if table.quoted else lines
+        return sorted(lines, key=lambda line: OUR_SETS.index(line.dataset)) if table.quoted else lines
 
     def _has(self, line: Line) -> bool:
         in_sets = self.datasets is None or line.dataset in self.datasets
         return in_sets and (self.methods is None or line.method in self.methods)
 
 
-def _dataset(name: str) -> str:
-    known = {known.lower(): known for known in ALL_SETS}
-    if name.lower() not in known:
-        raise unknown_name("data set", name, list(ALL_SETS), "`ookg datasets list` shows the published ones")
-    return known[name.lower()]
+def _dataset(name: str, own_settings: TrainingSettings | None) -> str:
+    known = {known.lower(): known for known in (*OUR_SETS, *OWN_SETS)}
+    if name.lower() in known:
+        return known[name.lower()]
+    if Path(name).is_dir():
+        return _own_set(Path(name), own_settings or TrainingSettings())
+    remedy = "`ookg datasets list` shows the published ones, and a folder can be one"
+    raise unknown_name("data set", name, list(OUR_SETS), remedy)
+
+
+def _own_set(folder: Path, settings: TrainingSettings) -> str:
+    """Make a folder one of the data sets; its name."""
+    from ookg.datasets.folder import load_dataset
+
+    dataset = load_dataset(folder)
+    if dataset.name.lower() in {name.lower() for name in OUR_SETS}:
+        raise InputError(f"{folder}: a data set named {dataset.name}, as one of the tables is; rename the folder")
+    OWN_SETS[dataset.name] = OwnSet(folder.resolve(), dataset.task, settings)
+    return dataset.name
+
+
+def _is_own(method: str) -> bool:
+    return isinstance(METHODS[method], OwnMethod)
+
+
+def _method(name: str) -> str:
+    known = {known.lower(): known for known in METHODS}
+    if name.lower() in known:
+        return known[name.lower()]
+    own = own_method(name)
+    if own is None:
+        remedy = f"choose among {', '.join(METHODS)}, or give a Python file"
+        raise unknown_name("method", name, list(METHODS), remedy)
+    taken = known.get(own.name.lower())
+    if taken is not None and not _is_own(taken):
+        raise InputError(f"{name}: a method named {own.name}, as one of the tables is; set another NAME in it")
+    METHODS[own.name] = own
+    return own.name
 
 
 def _named(kind: str, name: str, known: Sequence[str]) -> str:
@@ -147,7 +197,7 @@ def jobs_of(selection: Selection, results: ResultsFolder, cache: ModelCache, dev
             for seed in range(selection.seeds or 1):
                 names = needed.setdefault((line.dataset, line.method, seed), {})
                 names.update(dict.fromkeys(line.variants))
-    order = {name: place for place, name in enumerate(ALL_SETS)}
+    order = {name: place for place, name in enumerate((*OUR_SETS, *OWN_SETS))}
     jobs = []
     for (dataset, method, seed), names in sorted(needed.items(), key=lambda item: order[item[0][0]]):
         by_name = {variant.name: variant for variant in METHODS[method].variants(dataset)}
@@ -208,6 +258,6 @@ def _estimate(
 def _stored(dataset: str, method: str, results: ResultsFolder) -> list[Result]:
     """The main results of the method on data sets of the same family."""
     family = dataset.split("-", maxsplit=1)[0]
-    names = [name for name in ALL_SETS if name.startswith(family)]
+    names = [name for name in OUR_SETS if name.startswith(family)]
     runs = [Run(name, method, seed) for name in names for seed in results.seeds_of(name, method)]
     return [result for run in runs if (result := results.find(run)) is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,11 @@ MEASURES = {
 }
 THREE_DIGITS = ("mrr", "mrr-snapshot", "mrr-known", "mrr-new")
 LESS_IS_BETTER = ("seconds",)
+CONFIDENCE = 0.95
+INTERVAL_REMARK = (
+    "± is half of the 95 % confidence interval of the mean over seeds; * differs from the best by Welch's t-test "
+    "(p < 0.05)."
+)
 
 
 @dataclass(frozen=True)
@@ -54,17 +60,57 @@ class Grid:
         parts = [self.title, "\n".join(lines), self.remark]
         return "\n\n".join(part for part in parts if part)
 
+    def to_latex(self) -> str:
+        """The table in LaTeX, for the package booktabs; the title as caption, the remark below."""
+        rows = [
+            [f"\\textbf{{{_escaped(cell.text)}}}" if cell.bold else _escaped(cell.text) for cell in row]
+            for row in self.rows
+        ]
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_escaped(self.title)}}}",
+            rf"\begin{{tabular}}{{{'l' * self.names}{'r' * (len(self.columns) - self.names)}}}",
+            r"\toprule",
+            rf"{' & '.join(_escaped(column) for column in self.columns)} \\",
+            r"\midrule",
+            *(rf"{' & '.join(row)} \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *([rf"\par {_escaped(self.remark)}"] if self.remark else []),
+            r"\end{table}",
+        ]
+        return "\n".join(lines)
 
-def grid_of(title: str, cells: Sequence[Cell], remark: str = "") -> Grid:
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+}
+
+
+def _escaped(text: str) -> str:
+    """Text as LaTeX shows it."""
+    return "".join(LATEX.get(character, character) for character in text)
+
+
+def grid_of(title: str, cells: Sequence[Cell], remark: str = "", interval: bool = False) -> Grid:
     """Cells as a table, a line a data set and method, each measure as paper, ours and difference; best ours in bold.
 
     A line without any figure, printed or ours, is left out; so are columns for what the paper does not print at all.
+    interval: after ± stands the confidence interval of the mean over seeds, not the spread of the seeds; a star is at
+        means that are lower than the best one by more than chance
     """
     measures = list(dict.fromkeys(cell.measure for cell in cells))
     by_line: dict[tuple[str, str], dict[str, Cell]] = {}
     for cell in cells:
         by_line.setdefault((cell.dataset, cell.method), {})[cell.measure] = cell
     best = _best(cells)
+    if interval:
+        remark = " ".join(part for part in (remark, INTERVAL_REMARK) if part)
     columns = []
     printed = {cell.measure for cell in cells if cell.paper is not None}
     for measure in measures:
@@ -76,34 +122,61 @@ def grid_of(title: str, cells: Sequence[Cell], remark: str = "") -> Grid:
             continue
         row = [Text(dataset), Text(method)]
         for measure in measures:
-            texts = _texts(line.get(measure), best)
+            texts = _texts(line.get(measure), best, interval)
             row += texts if measure in printed else texts[1:2]
         rows.append((*row, Text(str(max(cell.seeds for cell in line.values()) or MISSING))))
     return Grid(title, ("data set", "method", *columns, "seeds"), tuple(rows), 2, remark)
 
 
-def _texts(cell: Cell | None, best: dict[tuple[str, str], float]) -> list[Text]:
+def _texts(cell: Cell | None, best: dict[tuple[str, str], Cell], interval: bool) -> list[Text]:
     """paper, ours, difference."""
     if cell is None:
         return [Text(MISSING)] * 3
     digits = 3 if cell.measure in THREE_DIGITS else 1
     ours, difference = Text(MISSING), MISSING
     if cell.ours is not None:
-        spread = "" if cell.spread is None else f" ± {cell.spread:.{digits}f}"
-        ours = Text(f"{cell.ours:.{digits}f}{spread}", cell.ours == best[cell.dataset, cell.measure])
+        leader = best[cell.dataset, cell.measure]
+        spread = half_interval(cell) if interval else cell.spread
+        shown = "" if spread is None else f" ± {spread:.{digits}f}"
+        star = "*" if interval and differs(cell, leader) else ""
+        ours = Text(f"{cell.ours:.{digits}f}{shown}{star}", cell.ours == leader.ours)
     if cell.ours is not None and cell.paper is not None:
         difference = f"{cell.ours - cell.paper:+.{digits}f}"
     return [Text(MISSING if cell.paper is None else f"{cell.paper:.{digits}f}"), ours, Text(difference)]
 
 
-def _best(cells: Sequence[Cell]) -> dict[tuple[str, str], float]:
+def half_interval(cell: Cell) -> float | None:
+    """Half of the confidence interval of a mean over seeds, by Student's t; None for a single seed."""
+    if cell.spread is None or cell.seeds < 2:
+        return None
+    from scipy import stats
+
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, cell.seeds - 1)) * cell.spread / math.sqrt(cell.seeds)
+
+
+def differs(cell: Cell, best: Cell) -> bool:
+    """Whether a mean over seeds differs from the best one by more than chance, by Welch's t-test."""
+    if cell is best or cell.spread is None or best.spread is None or min(cell.seeds, best.seeds) < 2:
+        return False
+    if cell.spread == best.spread == 0:
+        return cell.ours != best.ours
+    from scipy import stats
+
+    mine, theirs = ((one.ours, one.spread, one.seeds) for one in (cell, best))
+    return bool(stats.ttest_ind_from_stats(*mine, *theirs, equal_var=False).pvalue < 1 - CONFIDENCE)
+
+
+def _best(cells: Sequence[Cell]) -> dict[tuple[str, str], Cell]:
     """Our best figure of each data set and measure."""
-    found: dict[tuple[str, str], float] = {}
+    found: dict[tuple[str, str], Cell] = {}
     for cell in cells:
-        if cell.ours is not None:
-            key = cell.dataset, cell.measure
-            better = min if cell.measure in LESS_IS_BETTER else max
-            found[key] = better(cell.ours, found.get(key, cell.ours))
+        if cell.ours is None:
+            continue
+        key = cell.dataset, cell.measure
+        leader = found.get(key)
+        sign = -1 if cell.measure in LESS_IS_BETTER else 1
+        if leader is None or leader.ours is None or sign * cell.ours > sign * leader.ours:
+            found[key] = cell
     return found
 
 

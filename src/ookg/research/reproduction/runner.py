@@ -18,7 +18,7 @@ from ookg.datasets.snapshots import EncodedGrowth
 from ookg.errors import InputError, TrainingInterrupted
 from ookg.research.reproduction import efficiency_results
 from ookg.research.reproduction.cache import ModelCache
-from ookg.research.reproduction.methods import METHODS, Context, run_settings
+from ookg.research.reproduction.methods import METHODS, OWN_SETS, Context, run_settings
 from ookg.research.reproduction.paper import CLASSIFICATION_MEASURES, CONTINUAL_SETS, FEW_SHOT_SETS
 from ookg.research.reproduction.plan import EFFICIENCY, Job, Selection, State, completed, jobs_of, refuse_other_settings
 from ookg.research.reproduction.rendering import Grid, grid_of
@@ -83,10 +83,11 @@ def cells(selection: Selection, results: ResultsFolder) -> list[Cell]:
     return found
 
 
-def grids(selection: Selection, results: ResultsFolder) -> dict[str, list[Grid]]:
+def grids(selection: Selection, results: ResultsFolder, interval: bool = False) -> dict[str, list[Grid]]:
     """The chosen tables as text, from what is stored; by name, in the order of the selection.
 
     A table without a line of the chosen data sets and methods is left out.
+    interval: the confidence interval of each mean instead of the spread, and a test of it against the best one
     """
     known = run_tables()
     found: dict[str, list[Grid]] = {}
@@ -95,16 +96,16 @@ def grids(selection: Selection, results: ResultsFolder) -> dict[str, list[Grid]]
             if selection.efficiency:
                 found[name] = [grid for times in efficiency_results.stored(results) for grid in times.grids()]
         elif lines := selection.shown(known[name]):
-            found[name] = _grids_by_task(known[name], known[name].cells(results, lines, selection.seeds))
+            found[name] = _grids_by_task(known[name], known[name].cells(results, lines, selection.seeds), interval)
     return found
 
 
-def _grids_by_task(table: Table, cells: list[Cell]) -> list[Grid]:
+def _grids_by_task(table: Table, cells: list[Cell], interval: bool) -> list[Grid]:
     """The tables that cells make: one for each task, as ranks and accuracies have different columns."""
     by_task: dict[bool, list[Cell]] = {}
     for cell in cells:
         by_task.setdefault(cell.measure in CLASSIFICATION_MEASURES, []).append(cell)
-    grids = [grid_of(table.title, part, table.remark(part)) for part in by_task.values()]
+    grids = [grid_of(table.title, part, table.remark(part), interval) for part in by_task.values()]
     return [grid for grid in grids if grid.rows]
 
 
@@ -218,7 +219,7 @@ class _DatasetReader:
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse before the first training what would fail at a later one."""
-        for name in sorted({_source(name) for name in names}):
+        for name in sorted({_source(name) for name in names} - set(OWN_SETS)):
             if find_packed(name, self.data) is None:
                 self._check_text(name)
 
@@ -270,7 +271,7 @@ class _DatasetReader:
         return self._last
 
     def _read(self, name: str) -> EncodedDataset | EncodedGrowth | EncodedFewShot:
-        packed = find_packed(name, self.data)
+        packed = None if name in OWN_SETS else find_packed(name, self.data)
         if packed is not None:
             return read_packed(packed)
         if name in CONTINUAL_SETS:
@@ -283,7 +284,7 @@ class _DatasetReader:
             return load_few_shot(name, self.data).encoded
         from ookg.datasets.folder import load_dataset
 
-        return EncodedDataset.of(load_dataset(name, self.data))
+        return EncodedDataset.of(load_dataset(OWN_SETS[name].folder if name in OWN_SETS else name, self.data))
 
 
 def _finish(

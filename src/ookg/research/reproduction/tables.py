@@ -9,13 +9,14 @@ from typing import Any
 
 from ookg.errors import InputError
 from ookg.research.reproduction import paper
-from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, task_of
+from ookg.research.reproduction.methods import AS_PUBLISHED, METHODS, OWN_SETS, OwnMethod, task_of
 from ookg.research.reproduction.methods.continual import CONTINUAL_METHODS
 from ookg.research.reproduction.methods.few_shot import FEW_SHOT_METHODS
 from ookg.research.reproduction.methods.inverse import NEIGHBORS, POWER_1, UNIFORM, neighbor_draws
 from ookg.research.reproduction.methods.method import LAN_PROTOCOL
 from ookg.research.reproduction.results import MAIN, Result, ResultsFolder, Run
 
+OWN = "own"  # the name of the table of what is not the paper's
 ALL_SETS = (*paper.LINK_PREDICTION_SETS, *paper.CLASSIFICATION_SETS)
 
 
@@ -144,6 +145,7 @@ def run_tables() -> dict[str, Table]:
         _beyond(),
         _continual(),
         _few_shot(),
+        _own(),
     )
     return {table.name: table for table in made}
 
@@ -302,6 +304,19 @@ def _few_shot() -> Table:
         "those with a known and with a new answer"
     )
     return Table("few-shot", title, tuple(lines), _remark_on_gen, tuple(quoted), if_named=True)
+
+
+def _own() -> Table:
+    """Methods and data sets of one's own beside the others: what is named of both."""
+    is_wanted = bool(OWN_SETS) or any(isinstance(method, OwnMethod) for method in METHODS.values())
+    lines = [
+        Line(dataset, method.name, method.name)
+        for dataset in ((*OWN_SETS, *ALL_SETS) if is_wanted else ())
+        for method in METHODS.values()
+        if task_of(dataset) in method.tasks and not method.beyond_paper
+        if method not in (*CONTINUAL_METHODS, *FEW_SHOT_METHODS, *AS_PUBLISHED.values())
+    ]
+    return Table(OWN, "A comparison of one's own", tuple(lines), if_named=True)
 
 
 def _remark_on_gen(cells: Sequence[Cell]) -> str:

@@ -12,6 +12,7 @@ from ookg.research.reproduction.methods.method import (
     BOTH_TASKS,
     CLASSIFICATION,
     LAN_PROTOCOL,
+    OWN_SETS,
     ChangesByDataset,
     Context,
     Method,
@@ -82,6 +83,8 @@ class InverseMethod(Method):
 
     def training(self, dataset: str, seed: int) -> PaperSettings:
         """The paper's settings for the data set's family, `changes`, and the authors' rows that no triple trains."""
+        if dataset in OWN_SETS:  # the paper has no settings for it
+            return PaperSettings(**vars(OWN_SETS[dataset].settings)).changed({"model": self.model, "seed": seed})
         changes = {"model": self.model, "seed": seed, "placeholder_entities": untrained_ids(dataset)}
         return PaperSettings.of_preset(preset_of(dataset)).changed(changes | self.changes_on(dataset))
 
@@ -92,7 +95,8 @@ class InverseMethod(Method):
     def variants(self, dataset: str) -> tuple[Variant, ...]:
         """Both protocols and powers, and on FB15k-Head-10 the ablation of InvTransE; degree weights for WN11."""
         if task_of(dataset) != "link-prediction":
-            return (Variant(options={"weights": "degree", "smoothing": 0.1, "without_neighbors": UNTRAINED}),)
+            untrained = {} if dataset in OWN_SETS else {"without_neighbors": UNTRAINED}
+            return (Variant(options={"weights": "degree", "smoothing": 0.1} | untrained),)
         printed = CORRELATION | {"power": 1.0}
         found = [
             Variant(options=CORRELATION),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ookg.datasets.published import published_sets
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ookg.scoring.link_prediction import Protocol
     from ookg.scoring.scorer import Scorer
     from ookg.system.progress import Reporter
+    from ookg.training.settings import TrainingSettings
 
 LINK_PREDICTION: tuple[Task, ...] = ("link-prediction",)
 CLASSIFICATION: tuple[Task, ...] = ("triplet-classification",)
@@ -40,9 +42,21 @@ LAN_PROTOCOL = "lan-protocol"
 ChangesByDataset = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
+@dataclass(frozen=True)
+class OwnSet:
+    """A data set of one's own: its folder, its task, and how translational models are trained on it."""
+
+    folder: Path
+    task: Task
+    settings: TrainingSettings
+
+
+OWN_SETS: dict[str, OwnSet] = {}  # those of this process, by name
+
+
 def task_of(dataset: str) -> Task:
-    """The task of a published data set."""
-    return published_sets()[dataset].task
+    """The task of a published data set, or of one's own."""
+    return OWN_SETS[dataset].task if dataset in OWN_SETS else published_sets()[dataset].task
 
 
 def changes_for(changes: ChangesByDataset, whose: str, dataset: str) -> dict[str, Any]:

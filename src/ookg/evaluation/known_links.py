@@ -1,0 +1,157 @@
+"""Ordinary link prediction: both ends of test triples of known entities are asked for, by a model's own vectors.
+
+The usual protocol: an answer is ranked among all known entities, without those that training, validation or test
+triples have as other right answers.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ookg.errors import InputError
+from ookg.evaluation.ranks import QuestionRanks, RankFigures
+from ookg.evaluation.subject import EvaluatedModel
+from ookg.evidence.combined import CombinedScorer, RankingWeights
+from ookg.graph.fitting import FittingRelations
+from ookg.graph.triples import TripleSource, as_triples
+from ookg.newcomers.given import find_given
+from ookg.newcomers.reducer import Uniform
+from ookg.scoring.link_prediction import link_prediction
+from ookg.scoring.queries import Queries
+from ookg.scoring.ranking import TieRule
+from ookg.scoring.scorer import Scorer, TranslationScorer
+from ookg.simulation.likelihood import HiddenAnswers, Likelihood
+from ookg.system.display import counted
+from ookg.system.progress import Progress
+from ookg.types import BoolArray, IntArray
+
+MOST_KNOWN = 20_000  # questions that the likelihood of known entities is fitted to: few of them have a held-out answer
+
+
+@dataclass(frozen=True, eq=False)
+class KnownLinksResult:
+    """How the right answers to test triples of known entities rank.
+
+    ranks: question by question; all, by_relation, by_direction, by_triples: their figures with intervals
+    left_out: test triples with an entity or a relation that the model does not know, which were not asked
+    """
+
+    ties: TieRule
+    ranks: QuestionRanks
+    all: RankFigures
+    by_relation: dict[str, RankFigures]
+    by_direction: dict[str, RankFigures]
+    by_triples: dict[str, RankFigures]
+    left_out: int
+    notes: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result by the names of the command line; hits are percentages."""
+        parts = {"relations": self.by_relation, "directions": self.by_direction, "triples": self.by_triples}
+        named = {part: {name: one.to_dict() for name, one in rows.items()} for part, rows in parts.items()}
+        head = {"task": "link-prediction", "protocol": "known", "ties": self.ties}
+        return head | self.all.to_dict() | {"left_out": self.left_out} | named
+
+    def __str__(self) -> str:
+        return f"link prediction among known entities: {self.all.summary}"
+
+
+def evaluate_known(
+    model: EvaluatedModel,
+    test: TripleSource,
+    *,
+    valid: TripleSource = (),
+    combine: bool | RankingWeights = False,
+    ties: TieRule = "mean",
+    seed: int = 0,
+    progress: bool = False,
+) -> KnownLinksResult:
+    """Rank the right answers to test triples of known entities.
+
+    valid: further true triples, which are no rivals of the right answers, as those of training and test are none
+    combine: rank by all evidence, as `predict` does if asked to; by default the vectors alone answer
+    seed: of the intervals
+    """
+    checkpoint = model.checkpoint
+    asked, others = as_triples(test), as_triples(valid)
+    for part in (asked, others):
+        if part.truth is not None and not part.truth.all():
+            raise InputError(f"{part.source}: it holds triples labelled false; give true ones")
+    ids = asked.encoded(checkpoint.entities, checkpoint.relations)
+    is_known: BoolArray = np.all(ids >= 0, axis=1)
+    if not is_known.any():
+        problem = f"{asked.source}: none of its {counted(len(ids), 'triple')} has known entities and a known relation"
+        raise InputError(f"{problem}; for new entities evaluate a data set with --dataset")
+    chosen, kept = asked.select(is_known), ids[is_known].astype(np.int64)
+    more = others.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)
+    true = np.concatenate([checkpoint.triples, kept, more[(more >= 0).all(axis=1)]])
+    scorer, queries = _scorer(model, combine), _both_ends(kept)
+    with Progress("ranking", len(queries), "queries") if progress else nullcontext() as report:
+        counts = link_prediction(scorer, queries, true, scorer.num_known, "paper", report)
+    has_graph, degrees = checkpoint.graph is not None, np.diff(checkpoint.index.offsets)
+    triples = degrees[queries.entity] if has_graph else np.full(len(queries), -1)
+    head, relation, tail = (
+        column.take(pa.array(np.arange(2 * len(kept)) // 2)).to_pylist() for column in chosen.columns()
+    )
+    ranks = QuestionRanks(head, relation, tail, queries.asks_tail, counts.ranks(ties), triples.astype(np.int64))
+    notes = [*asked.notes, *others.notes]
+    if not has_graph:
+        notes.append("the model came without its training triples: what they state counts as a wrong answer")
+    if left_out := int((~is_known).sum()):
+        left = f"{left_out:,} of {counted(len(ids), 'test triple')} left out"
+        notes.append(f"{left}: an entity or the relation is unknown to the model")
+    if seen := int(checkpoint.index.has(kept).sum()):
+        notes.append(f"the model was trained on {counted(seen, 'test triple')}: the figures are too good")
+    parts = ranks.by_relation(seed), ranks.by_direction(seed), ranks.by_triples(seed)
+    return KnownLinksResult(ties, ranks, ranks.figures(seed), *parts, left_out, notes)
+
+
+def fit_known_likelihood(model: EvaluatedModel, held_out: TripleSource, seed: int = 0) -> Likelihood:
+    """How likely answers about known entities are right: those that held-out triples state.
+
+    All known entities are asked about, those without a held-out triple too, over all relations that fit them.
+    """
+    if seed < 0:
+        raise InputError(f"seed {seed}; give 0 or more")
+    checkpoint, triples = model.checkpoint, as_triples(held_out)
+    if checkpoint.graph is None:
+        problem = "this model came without its training triples, by which it is known what fits an entity"
+        raise InputError(f"{problem}; import it with --triples")
+    if triples.truth is not None and not triples.truth.all():
+        raise InputError(f"{triples.source}: it holds triples labelled false; give true ones")
+    ids = triples.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)
+    ids = ids[np.all(ids >= 0, axis=1)]
+    if seen := int(checkpoint.index.has(ids).sum()):
+        problem = f"{triples.source}: the model was trained on {seen:,} of its triples"
+        raise InputError(f"{problem}; give triples that training did not have")
+    everyone, true = np.arange(len(checkpoint.entities)), np.concatenate([checkpoint.triples, ids])
+    answers = HiddenAnswers(everyone, checkpoint.triples, true, FittingRelations(checkpoint.index))
+    outcome = answers.outcomes(_scorer(model, False), len(everyone), seed, MOST_KNOWN)
+    fitted = Likelihood.fit(outcome, 1 + len(model.companions), seed)
+    if fitted is None:
+        problem = f"{triples.source}: only {int(outcome.right.sum()):,} answers are right"
+        raise InputError(f"{problem}, too few to say how likely answers are; hold out more triples")
+    return fitted
+
+
+def _both_ends(triples: IntArray) -> Queries:
+    """For each triple the question for its tail, then that for its head."""
+    head, relation, tail = triples.T
+    ends = np.stack([head, tail], axis=1).ravel(), np.stack([tail, head], axis=1).ravel()
+    return Queries(ends[0], np.repeat(relation, 2), ends[1], np.tile([True, False], len(triples)))
+
+
+def _scorer(model: EvaluatedModel, combine: bool | RankingWeights) -> Scorer:
+    """As `predict` answers questions about known entities: by the vectors, those of companions counted in."""
+    nothing = as_triples(())
+    models = (model, *model.companions)
+    vectors = [TranslationScorer(find_given(one.checkpoint, nothing, Uniform()).newcomers) for one in models]
+    weights = model.defaults.ranking_weights(combine, False)
+    if weights is None and len(vectors) == 1:
+        return vectors[0]
+    return CombinedScorer(vectors, model.known_evidence, RankingWeights.alone() if weights is None else weights)
