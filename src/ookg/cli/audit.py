@@ -1,7 +1,7 @@
 """What a newcomer loses against a trained entity: known entities are made new again from their own triples, and asked.
 
 It trains without the hidden entities, and once more with what is given of them to compare with: by the model's
-settings, for a hundred passes over the triples at most. --quick takes the model's own vectors as they are, which have
+settings, for 150 passes over the triples at most. --quick takes the model's own vectors as they are, which have
 seen the answers: good to see where newcomers are weak, and no advice follows.
 """
 

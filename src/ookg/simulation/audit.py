@@ -38,7 +38,7 @@ TOO_KIND = (
     "ones most, and trained entities are asked what they were trained on; no advice follows from such figures, "
     "training again gives it"
 )
-PASSES = 100  # over the triples, that training again takes at most, where nothing is said
+PASSES = 150  # over the triples, that training again takes at most, where nothing is said
 
 
 @dataclass(frozen=True)
