@@ -86,7 +86,8 @@ class Compared:
         rivals = np.arange(place + 1, min(place + 1 + RIVALS, len(self.answers)))
         if not len(rivals):
             return ()
-        total = float(self.scores[place]) - float(self.scores[rivals].mean())
+        scores = self.scores.astype(np.float64)
+        total = float(scores[place] - scores[rivals].mean())
         shares = [*self._evidence(place, rivals, reasons), *self._vectors(place, rivals)]
         shares.append(Share("rest", total - sum(share.worth for share in shares)))
         least = LEAST_SHARE * max(abs(share.worth) for share in shares)
@@ -179,9 +180,20 @@ def behind_vector(state: State, entity: int, relation: int) -> Behind:
     steps = made_of.weights * (made - average)
     off = torch.linalg.vector_norm(average + steps.sum(dim=0) - vector)
     if len(made) and float(off) > CLOSE * float(torch.linalg.vector_norm(vector)):
-        mixed, _ = nnls((made - average).T.cpu().numpy(), (vector - average)[0].cpu().numpy())
-        steps = torch.from_numpy(mixed).to(made)[:, None] * (made - average)
+        steps = _mixture(made - average, vector - average)[:, None] * (made - average)
     return Behind(made_of.links, made_of.others, steps, vector, average)
+
+
+def _mixture(ways: Tensor, way: Tensor) -> Tensor:
+    """(ways,) the weights of 0 or more with which ways, (ways, width), come nearest to one, (1, width)."""
+    numbers = ways.T.cpu().numpy(), way[0].cpu().numpy()
+    if not all(np.isfinite(one).all() for one in numbers):
+        return ways.new_zeros(len(ways))
+    try:
+        mixed, _ = nnls(*numbers)
+    except RuntimeError:  # it did not come to an end
+        return ways.new_zeros(len(ways))
+    return torch.from_numpy(mixed).to(ways)
 
 
 @dataclass(frozen=True)
