@@ -308,6 +308,19 @@ def test_a_judge_of_an_older_version_has_no_worth(
             FittedJudge.from_dict(values | {"worth": worth})
 
 
+def test_a_stored_judge_that_does_not_fit_is_replaced_by_default(
+    model: ookg.Model, parts: dict[str, Rows], fitted: FittedJudge
+) -> None:
+    old = model.with_choice(NewcomerChoice(judge=replace(fitted, vectors="0" * 64)))
+    assert (model.with_judge(fitted).judge, old.judge) == (fitted, None)
+    claims, valid, given = parts["claims"], parts["valid"], parts["given"]
+    found = old.classify(claims, valid=valid, given=given)
+    assert found.judge is not None
+    assert found.judge.vectors == fitted.vectors
+    with pytest.raises(InputError, match="learned with another model"):
+        old.classify(claims, valid=valid, given=given, judge=True)
+
+
 def test_the_command_stores_the_judge_by_default(
     model: ookg.Model,
     parts: dict[str, Rows],

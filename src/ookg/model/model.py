@@ -152,6 +152,17 @@ class Model:
             judge.for_model(self.relations, self.relation_vectors, feature_names())
         return self.with_choice(replace(self.choice, judge=judge))
 
+    @property
+    def judge(self) -> FittedJudge | None:
+        """The stored judge, if it fits: not one that learned with other vectors, or on evidence of an older version."""
+        judge = self.choice.judge
+        try:
+            if judge is not None:
+                judge.for_model(self.relations, self.relation_vectors, feature_names())
+        except InputError:
+            return None
+        return judge
+
     def evaluate(  # noqa: PLR0913 (options by keyword)
         self,
         dataset: Dataset | GrowingDataset | FewShotDataset | str | Path,
@@ -528,7 +539,7 @@ class Model:
             return extended.classify(claims, valid=valid)
         if isinstance(judge, FittedJudge):
             return extended.classify(claims, valid=valid, judge=judge)
-        new, stored = extended.new_end(claims), self.choice.judge
+        new, stored = extended.new_end(claims), self.judge if judge is None else self.choice.judge
         if new is None or (stored is not None and not isinstance(judge, JudgeSettings)):
             return extended.classify(claims, valid=valid, judge=None if new is None else stored)
         settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings(new=new)

@@ -44,7 +44,7 @@ class Claims:
         """The verdicts on claims, for JSON."""
         model = extended.model  # which may be of another version than the next question's
         assert isinstance(model, Model)
-        limits, judge = self._limits(model, extended), model.choice.judge
+        limits, judge = self._limits(model, extended), model.judge
         rows = as_triples([tuple(claim) for claim in claims], keep_duplicates=True)
         judged = extended.verdicts(rows, limits.limits, judge)
         hint = [NO_JUDGE] if judge is None and extended.new_end(rows) is not None else []
@@ -64,7 +64,7 @@ class Claims:
         if valid is None:
             valid = _sample(model)
             note = f"thresholds fit {len(valid) // 2:,} training triples and as many false ones made from them"
-        return _Found(model, extended.limits(valid, "both" if model.choice.judge is None else None), note)
+        return _Found(model, extended.limits(valid, "both" if model.judge is None else None), note)
 
 
 def _values(verdict: Verdict) -> dict[str, Any]:
