@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -146,13 +147,18 @@ def test_what_speaks_for_an_answer_is_printed_and_in_json(
     assert main([*line, "--explain"]) == 0
     words = "6 of 6 with by nolan have language english"
     shown = capsys.readouterr().out.splitlines()
-    at = shown.index("what speaks for them, beside the vector")
-    assert shown[at + 1 : at + 3] == ["   1  english", f"        {words}"]
+    at = next(place for place, text in enumerate(shown) if text.startswith("what puts each answer ahead"))
+    assert re.fullmatch(r" {3}1  english  \+\d\.\d\d", shown[at + 1])
+    assert re.fullmatch(rf" +\+\d\.\d\d  {words}", shown[at + 2])
     assert main(line) == 0
     assert words not in capsys.readouterr().out
     assert main([*line, "--json"]) == 0
     (reason,) = json.loads(capsys.readouterr().out)["answers"][0]["reasons"]
     assert (reason["kind"], reason["text"], reason["count"], reason["having"]) == ("company", words, 6, 6)
+    assert main([*line, "--json", "--explain"]) == 0
+    best = json.loads(capsys.readouterr().out)["answers"][0]
+    assert best["lead"] == pytest.approx(sum(share["worth"] for share in best["shares"]))
+    assert (best["shares"][0]["kind"], best["shares"][0]["text"]) == ("company", words)
 
 
 def test_classify_json_and_text(run: Run, folder: Path) -> None:
@@ -165,7 +171,7 @@ def test_classify_json_and_text(run: Run, folder: Path) -> None:
         ("x", "y"),
         ("z", "e1"),
     ]
-    assert set(found["claims"][0]) == {"head", "relation", "tail", "score", "threshold", "verdict"}
+    assert set(found["claims"][0]) == {"head", "relation", "tail", "score", "threshold", "verdict", "probability"}
     assert all(claim["verdict"] == (claim["score"] >= claim["threshold"]) for claim in found["claims"][:3])
     assert found["claims"][3]["verdict"] is None
     assert "unknown" in run(*options, "claims.tsv")

@@ -122,7 +122,7 @@ def test_evaluate_and_audit_know_what_was_added_and_removed(run: Run, folder: Pa
     write("data/aux.txt", [("new", "right", "5,5")])
     write("data/test.txt", [("new", "up", "4,4"), ("new", "right", "3,3")])
     evaluate = ("evaluate", "model", "--dataset", "data", "--json", "--device", "cpu")
-    before, audit = run(*evaluate), ("audit", "model", "--sample", "20", "--no-refine", "--json")
+    before, audit = run(*evaluate), ("audit", "model", "--quick", "--sample", "20", "--no-refine", "--json")
     audited = undated(run(*audit))
     facts = [(f"{x},{y}", "right", f"{y},{x}") for x in range(6) for y in range(6) if x != y]
     write("facts.tsv", [("new", "up", "1,1"), ("new", "up", "2,1"), *facts])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -240,3 +241,111 @@ def test_the_command_stores_a_judge_and_uses_it(
     (directory / "model.json").write_text(json.dumps(description))
     assert main(command) == 2
     assert "damaged 'newcomers' (its digest is another)" in capsys.readouterr().err
+
+
+def test_claims_about_newcomers_are_judged_by_default_without_a_training(
+    model: ookg.Model, parts: dict[str, Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ookg.evaluation.judging.train_again", no_training)
+    claims, valid, given = parts["claims"], parts["valid"], parts["given"]
+    found = model.classify(claims, valid=valid, given=given)
+    assert found.accuracy is not None
+    assert found.accuracy > 85
+    assert found.judge is not None
+    assert (found.judge.new, found.judge.learned["retrained"]) == ("both", False)
+    assert found.judge.worth is not None
+    assert found.judge.worth.tells
+    assert "80 claims about new entities judged by all evidence" in found.notes[-1]
+    for claim in found.claims:
+        assert claim.probability is not None
+        assert claim.verdict == (claim.probability >= 0.5)
+    assert scores(model.with_judge(found.judge).classify(claims, valid=valid, given=given)) == scores(found)
+    unlabelled = [row[:3] for row in valid]
+    with pytest.raises(InputError, match="no label column"):
+        model.classify(claims, valid=unlabelled, given=given)
+
+
+@pytest.mark.parametrize("how", [{"refine": True}, {"judge": False}, {"weights": ookg.Uniform()}])
+def test_thresholds_come_from_newcomers_of_the_same_kind(
+    model: ookg.Model, parts: dict[str, Rows], how: dict[str, Any]
+) -> None:
+    found = model.classify(parts["claims"], valid=parts["valid"], given=parts["given"], **how)
+    assert found.judge is None
+    assert found.accuracy is not None
+    assert found.accuracy > 55  # these vectors are small and poor
+    verdicts = [bool(claim.verdict) for claim in found.claims]
+    assert 0.1 < np.mean(verdicts) < 0.9  # half of them are true
+    assert "thresholds that known entities made new again have" in found.notes[-1]
+    for claim in found.claims:
+        assert claim.probability is not None
+        assert claim.probability >= 0.5 if claim.verdict else claim.probability <= 0.5
+
+
+def test_what_cannot_tell_true_from_false_says_so(model: ookg.Model, parts: dict[str, Rows]) -> None:
+    checkpoint = model.checkpoint
+    noise = torch.randn(checkpoint.embedding.entities.shape, generator=torch.Generator().manual_seed(0))
+    lost = ookg.Model(replace(checkpoint, embedding=replace(checkpoint.embedding, entities=noise)))
+    found = lost.classify(parts["claims"], valid=parts["valid"], given=parts["given"], judge=False)
+    assert "this cannot tell true from false here" in found.notes[-1]
+    assert "the judge looks at more than vectors" in found.notes[-1]
+
+
+def test_too_few_labelled_claims_are_reported(model: ookg.Model, parts: dict[str, Rows]) -> None:
+    found = model.classify(parts["claims"], valid=parts["valid"][:4], given=parts["given"], judge=False)
+    assert "too few labelled claims" in found.notes[-1]
+
+
+def test_a_judge_of_an_older_version_has_no_worth(
+    model: ookg.Model, parts: dict[str, Rows], fitted: FittedJudge
+) -> None:
+    values = fitted.to_dict()
+    assert values.pop("worth")["claims"] == 24
+    old = FittedJudge.from_dict(values)
+    found = model.classify(parts["claims"], valid=parts["valid"], given=parts["given"], judge=old)
+    assert {claim.probability for claim in found.claims} == {None}
+    for worth in ({}, [1], {"accuracy": 2, "slope": 1, "claims": 1}, {"accuracy": "x", "slope": 1, "claims": 1}):
+        with pytest.raises(InputError, match="worth of a judge"):
+            FittedJudge.from_dict(values | {"worth": worth})
+
+
+def test_a_stored_judge_that_does_not_fit_is_replaced_by_default(
+    model: ookg.Model, parts: dict[str, Rows], fitted: FittedJudge
+) -> None:
+    old = model.with_choice(NewcomerChoice(judge=replace(fitted, vectors="0" * 64)))
+    assert (model.with_judge(fitted).judge, old.judge) == (fitted, None)
+    claims, valid, given = parts["claims"], parts["valid"], parts["given"]
+    found = old.classify(claims, valid=valid, given=given)
+    assert found.judge is not None
+    assert found.judge.vectors == fitted.vectors
+    with pytest.raises(InputError, match="learned with another model"):
+        old.classify(claims, valid=valid, given=given, judge=True)
+
+
+def test_the_command_stores_the_judge_by_default(
+    model: ookg.Model,
+    parts: dict[str, Rows],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ookg.evaluation.judging.train_again", no_training)
+    model.save(tmp_path / "model")
+    for name in ("valid", "given", "claims"):
+        (tmp_path / name).write_text("".join("\t".join(row) + "\n" for row in parts[name]))
+    command = ["classify", str(tmp_path / "model"), "--device", "cpu", "--valid", str(tmp_path / "valid")]
+    command += ["--given", str(tmp_path / "given"), str(tmp_path / "claims")]
+    with monkeypatch.context() as refusing:
+        refusing.setattr("ookg.model.model.Model.save_choice", lambda *_: (_ for _ in ()).throw(OSError("read-only")))
+        assert main(command) == 0
+        assert "the judge is not stored: read-only" in capsys.readouterr().err
+    assert main(command) == 0
+    first = capsys.readouterr()
+    assert "the judge is stored" in first.err
+    assert "probability" in first.out
+    monkeypatch.setattr("ookg.model.model.fit_judge", no_training)  # from now on it is there
+    assert main(command) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert "is stored" not in again.err
+    assert main([*command, "--no-judge"]) == 0
+    assert "thresholds that known entities made new again have" in capsys.readouterr().err

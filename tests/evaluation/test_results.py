@@ -72,7 +72,7 @@ def test_evaluations_can_be_pickled_and_printed(model: ookg.Model, parts: dict[s
 
 
 def test_an_audit_is_a_method_and_can_be_pickled_and_printed(model: ookg.Model) -> None:
-    settings = ookg.AuditSettings(HIDING, refine=False)
+    settings = ookg.AuditSettings(HIDING, None, refine=False)
     found = model.audit(settings)
     assert found.overall == audit(model.checkpoint, settings).overall
     assert pickle.loads(pickle.dumps(found)) == found

@@ -277,6 +277,7 @@ def test_verdicts(any_model: ookg.Model, weights: Degree | Correlation) -> None:
         assert trust.triples == given.newcomers.counts[place][0]
     missing = sum(verdict.score is None for verdict in found.claims)
     line = f"{missing} of 7 claims without a verdict: an entity or the relation has no vector"
-    assert found.notes == [*given.notes, line]
+    assert found.notes[: len(given.notes) + 1] == [*given.notes, line]
+    assert "too few labelled claims" in found.notes[len(given.notes) + 1]
     again: Classification = any_model.extend(GIVEN, weights=weights).classify(claims, valid=valid)
     assert again == found

@@ -8,7 +8,6 @@ import ookg
 from conftest import SMALL
 from ookg.errors import UnknownName, unknown_name
 from ookg.extension.around import StatedTriple
-from ookg.extension.company import Company
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.lookup import FEW_NAMES, MOST_ALIKE, names_to_suggest
 from ookg.extension.questions import Question
@@ -55,22 +54,12 @@ def test_what_was_removed_is_not_there(extended: ExtendedModel) -> None:
     assert [one.tail for one in other.around("a") if one.relation == "by"] == []
 
 
-def test_company_counts_who_has_the_answer(extended: ExtendedModel) -> None:
-    english, french, nothing = extended.company(Question("in", head="n"), ["en", "fr", "x"])
-    # Two of two with the same language count for more than two of three with the same maker.
-    assert english == [
-        Company("in", "en", "out", others=2, agreeing=2),
-        Company("by", "x", "out", others=3, agreeing=2),
-    ]
-    assert french == [Company("by", "x", "out", others=3, agreeing=1)]
-    assert nothing == []
-
-
-def test_company_of_the_other_end(extended: ExtendedModel) -> None:
-    assert extended.company(Question("in", tail="fr"), ["nobody"]) == [[]]
-    other = ookg.train([("s", "of", "p"), ("s", "of", "q"), ("t", "has", "p")], SMALL, device="cpu")
-    (speaking,) = other.extend().company(Question("has", tail="q"), ["t"])
-    assert speaking == [Company("of", "s", "in", others=1, agreeing=1)]
+def test_what_speaks_for_answers_whether_it_counts_or_not(extended: ExtendedModel) -> None:
+    english, french, nothing = extended.what_speaks(Question("in", head="n"), ["en", "fr", "x"])
+    assert "2 of 3 with by x have in en" in [reason.text() for reason in english]
+    assert "1 of 3 with by x has in fr" in [reason.text() for reason in french]
+    assert not any("by x" in reason.text() for reason in nothing)
+    assert extended.what_speaks(Question("in", tail="fr"), ["nobody"]) == [()]
 
 
 def test_a_misspelt_name_among_many_is_found_by_what_is_right_in_it() -> None:

@@ -165,7 +165,7 @@ def _model_commands() -> list[tuple[str, ...]]:
         ("export", "model", "--out", "out", "--format", "pykeen", *given),
         ("determinacy", "model", "--top", "2"),
         ("tune", "model", "--quick", "--trials", "1", "--sample", "6"),
-        ("audit", "model", "--sample", "6"),
+        ("audit", "model", "--quick", "--sample", "6"),
     ]  # fmt: skip
 
 

@@ -325,7 +325,7 @@ def test_tune_chooses_the_ways_of_all_together(pair: Model, monkeypatch: pytest.
 
 
 def test_an_audit_measures_what_all_answer_by_default(pair: Model) -> None:
-    settings = AuditSettings(HidingSettings(sample=6), refine=False)
+    settings = AuditSettings(HidingSettings(sample=6), None, refine=False)
     together, alone = (model.audit(settings).overall.figures for model in (pair, pair.with_companions(())))
     assert {name for name, figures in together.items() if figures != alone[name]} == {"chosen"}
 

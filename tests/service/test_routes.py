@@ -40,6 +40,8 @@ def test_what_is_added_is_in_the_next_answer_and_in_the_directory(
         "is_known": False,
         "is_new": False,
         "reasons": [],
+        "lead": None,
+        "shares": [],
     }
     assert values["trust"]["triples"] == 3
     assert values["explanation"] == []
@@ -66,6 +68,10 @@ def test_explained_answers_say_why(client: Client, tenet: list[list[str]]) -> No
         "6 of 6 with starring John David Washington have language English",
         "113 of 144 with genre action have language English",
     ]
+    best = values["answers"][0]
+    assert best["lead"] == pytest.approx(sum(share["worth"] for share in best["shares"]))
+    assert best["lead"] > 0
+    assert best["reasons"][0] in [share["text"] for share in best["shares"]]
     weights = [reason["weight"] for reason in values["explanation"]]
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) == pytest.approx(1)
@@ -85,7 +91,7 @@ def test_reasons_for_heads(client: Client) -> None:
     question = {"tail": "Christopher Nolan", "relation": "directed_by", "top": 1, "explain": True, "hide_known": False}
     answer = client.post("/v1/predict", json=question).json()["answers"][0]
     assert answer["is_known"]
-    assert any(" directed_by of " in reason for reason in answer["reasons"]) == bool(answer["reasons"])
+    assert any(reason.startswith("citizen_of United Kingdom, and ") for reason in answer["reasons"])
 
 
 def test_many_questions(client: Client, tenet: list[list[str]]) -> None:
@@ -219,7 +225,10 @@ def test_classify(client: Client, tenet: list[list[str]]) -> None:
     first = values["verdicts"][0]
     assert first["score"] >= first["threshold"]
     assert values["verdicts"][2]["score"] is None
+    assert first["probability"] >= 0.5
+    assert values["verdicts"][2]["probability"] is None
     assert "1 of 3 claims" in values["notes"][1]
+    assert "no judge of claims about new entities" in values["notes"][-1]
 
 
 def test_classify_by_labelled_triples(serve: Serve, tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """Is it true: a verdict on each claimed triple.
 
-A claim's score is held against its relation's threshold, found on labelled validation triples.
+A claim's score is held against its relation's threshold, found on labelled validation triples. Claims about new
+entities are judged by all evidence, by a judge that learned on known entities made new again; it is stored with the
+model, where the next call finds it.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ookg.cli.console import (
     add_format_options,
@@ -31,6 +34,10 @@ from ookg.cli.console import (
     with_vectors,
 )
 
+if TYPE_CHECKING:
+    from ookg.evaluation.verdicts import Verdict
+    from ookg.model.model import Model
+
 SUMMARY = "is this triple true"
 MOST_TRUSTS = 10  # new entities that are listed below the table
 
@@ -46,16 +53,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_vectors_option(parser)
     parser.add_argument(
         "--judge",
-        action="store_true",
-        help="judge claims about new entities by all evidence: by the judge stored with the model, or by one that "
-        "learns on --valid, which trains once more without some of its entities",
+        action=argparse.BooleanOptionalAction,
+        help="judge claims about new entities by all evidence (default, unless an option says how they get vectors): "
+        "by the judge stored with the model, or by one that learns on --valid. --judge trains for that, once more "
+        "without some entities; by default it learns on the vectors as they are. --no-judge: by thresholds",
     )
     parser.add_argument("--judge-steps", type=whole_number, metavar="N", help="steps of that training (as the model's)")
-    parser.add_argument(
-        "--save",
-        action="store_true",
-        help="train the judge anew and store it with the model, where the next --judge finds it",
-    )
+    parser.add_argument("--save", action="store_true", help="with --judge: train the judge anew and store it")
     add_prefix_option(parser)
     add_json_option(parser)
     add_weight_options(parser, "degree")
@@ -65,10 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Classify and print."""
-    from ookg.errors import InputError
     from ookg.simulation.judge import JudgeSettings
-    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
-    from ookg.system.files import check_place
 
     current = load_current(arguments)
     model = with_vectors(arguments, current.model)
@@ -76,28 +77,18 @@ def run(arguments: argparse.Namespace) -> int:
     valid = read_given(arguments, arguments.valid, model, claims=True, labels="required")
     given = current.given(read_given(arguments, arguments.given, model) if arguments.given else None)
     weights, limit, refine = chosen_weights(arguments), chosen_limit(arguments), chosen_refine(arguments, model)
-    if arguments.judge:
-        if weights is not None or limit is not None or refine is not None:
-            raise InputError(
-                "--judge has its own way to weigh evidence; leave out --weights, --max-neighbors, --refine"
-            )
-        if arguments.save:
-            check_place(Path(arguments.model) / MODEL_FILE)
-            refuse_damage(arguments.model, arguments.journal)
-        is_stored = model.choice.judge is not None and arguments.judge_steps is None and not arguments.save
-        judge = True if is_stored else JudgeSettings(steps=arguments.judge_steps, progress=True)
-        judged = model.classify(claims, valid=valid, given=given, judge=judge)
-        if arguments.save and judged.judge is None:
-            note("no claim about a new entity, so there is no judge to store")
-        elif arguments.save:
-            model.with_judge(judged.judge).save_choice(arguments.model)
-            note(f"{arguments.model}: the judge is stored")
-    else:
-        if arguments.judge_steps is not None:
-            raise InputError("--judge-steps without --judge; give both")
-        if arguments.save:
-            raise InputError("--save stores the judge, and there is none without --judge; give both")
-        judged = model.classify(claims, valid=valid, given=given, weights=weights, limit=limit, refine=refine or False)
+    _check_options(arguments, says_how=weights is not None or limit is not None or refine is not None)
+    stored = model.choice.judge
+    judge: bool | JudgeSettings | None = arguments.judge
+    if arguments.judge and (stored is None or arguments.judge_steps is not None or arguments.save):
+        judge = JudgeSettings(steps=arguments.judge_steps, progress=True)
+    judged = model.classify(
+        claims, valid=valid, given=given, weights=weights, limit=limit, refine=refine or False, judge=judge
+    )
+    if arguments.save and judged.judge is None:
+        note("no claim about a new entity, so there is no judge to store")
+    elif arguments.save or (arguments.judge is None and judged.judge is not stored):
+        _store(model.with_judge(judged.judge), arguments)
     print_notes(judged.notes)
     if arguments.json:
         trust = {entity: value.to_dict() for entity, value in judged.trust.items()}
@@ -106,9 +97,10 @@ def run(arguments: argparse.Namespace) -> int:
     shown = namer(arguments, model.names)
     words = {True: "true", False: "false", None: "unknown"}
     rows = [
-        (words[c.verdict], shown(c.head), shown(c.relation), shown(c.tail), c.score, c.threshold) for c in judged.claims
+        (words[c.verdict], _percent(c), shown(c.head), shown(c.relation), shown(c.tail), c.score, c.threshold)
+        for c in judged.claims
     ]
-    print_table(("verdict", "head", "relation", "tail", "score", "threshold"), rows)
+    print_table(("verdict", "probability", "head", "relation", "tail", "score", "threshold"), rows)
     for entity, value in list(judged.trust.items())[:MOST_TRUSTS]:
         print(f"{shown(entity)} is new: {trust_in_words(value)}")
     if len(judged.trust) > MOST_TRUSTS:
@@ -116,3 +108,40 @@ def run(arguments: argparse.Namespace) -> int:
     if judged.accuracy is not None:
         print(f"\naccuracy: {judged.accuracy:.1f}% of {len(judged.claims):,} claims")
     return 0
+
+
+def _percent(claim: Verdict) -> str:
+    return "" if claim.probability is None else f"{claim.probability:.0%}"
+
+
+def _check_options(arguments: argparse.Namespace, *, says_how: bool) -> None:
+    """Refuse options that contradict each other, and a place that cannot be written to before a judge is trained."""
+    from ookg.errors import InputError
+    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
+    from ookg.system.files import check_place
+
+    if arguments.judge and says_how:
+        raise InputError("--judge has its own way to weigh evidence; leave out --weights, --max-neighbors, --refine")
+    if arguments.judge_steps is not None and not arguments.judge:
+        raise InputError("--judge-steps without --judge; give both")
+    if arguments.save and not arguments.judge:
+        raise InputError("--save trains and stores the judge, and there is none without --judge; give both")
+    if arguments.save:
+        check_place(Path(arguments.model) / MODEL_FILE)
+        refuse_damage(arguments.model, arguments.journal)
+
+
+def _store(model: Model, arguments: argparse.Namespace) -> None:
+    """Store the judge; where it was not asked for, a directory that cannot be written to is no error."""
+    from ookg.errors import OokgError
+    from ookg.storage.checkpoint import refuse_damage
+
+    try:
+        refuse_damage(arguments.model, arguments.journal)
+        model.save_choice(arguments.model)
+    except (OokgError, OSError) as error:
+        if arguments.save:
+            raise
+        note(f"the judge is not stored: {error}")
+    else:
+        note(f"{arguments.model}: the judge is stored")

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ookg.graph.tables import Tabular
     from ookg.newcomers.refinement import RefineSettings
 
+MOST_SHARES, MOST_TRIPLES = 5, 10  # of an answer, and of a vector, that are printed
 SUMMARY = "what is missing about an entity, and why"
 
 
@@ -80,9 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--candidates", choices=("all", "known"), default="all", help="answer with new entities too (all), or not"
     )
     parser.add_argument("--blank-nodes", action="store_true", help="RDF: answer with nodes that have no name too")
-    parser.add_argument(
-        "--explain", action="store_true", help="show what speaks for each answer, and what made the vector"
-    )
+    parser.add_argument("--explain", action="store_true", help="show what speaks for each answer against the next ones")
     add_prefix_option(parser)
     add_language_option(parser)
     add_alone_option(parser)
@@ -126,6 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.candidates == "all",
         arguments.min_probability,
         arguments.blank_nodes,
+        arguments.explain,
     )
     extended = model.extend(given, weights=chosen_weights(arguments), limit=chosen_limit(arguments), refine=refine)
     asking = _Asking(arguments, extended, names, chosen_prefixes(arguments), options)
@@ -266,6 +266,8 @@ class _Asking:
             "new": answer.is_new,
             "link": link,
             "reasons": [why.to_dict() for why in answer.reasons],
+            "lead": answer.lead if answer.shares else None,
+            "shares": [share.to_dict() for share in answer.shares],
         }
 
     def _document(self, question: Question, prediction: Prediction) -> dict[str, Any]:
@@ -296,7 +298,8 @@ def _percent(probability: float | None) -> str:
 def _print_explanation(prediction: Prediction, entity: str, shown: Callable[[str], str], *, is_fitted: bool) -> None:
     """What the vector of the asked entity is made of."""
     if not prediction.explanation:
-        print(f"\n{entity} is known: its vector was trained.")
+        mixture = "its triples count as far as a mixture of them comes near that vector"
+        print(f"\n{entity} is known: its vector was trained; {mixture}")
         return
     reasons = []
     for reason in prediction.explanation:
@@ -306,7 +309,9 @@ def _print_explanation(prediction: Prediction, entity: str, shown: Callable[[str
     made = f"what the vector of {entity} is made of"
     if is_fitted or (prediction.way or "").startswith("fitted"):
         made = f"what the vector of {entity} was fitted to, and with which weights that began"
-    print_table(("weight", "head", "relation", "tail"), reasons, f"\n{made}")
+    print_table(("weight", "head", "relation", "tail"), reasons[:MOST_TRIPLES], f"\n{made}")
+    if len(reasons) > MOST_TRIPLES:
+        print(f"... and {len(reasons) - MOST_TRIPLES:,} more; --json lists them all")
 
 
 def _link(link: LinkReason, names: Names) -> dict[str, Any]:
@@ -315,15 +320,20 @@ def _link(link: LinkReason, names: Names) -> dict[str, Any]:
 
 
 def _print_reasons(answers: Sequence[Answer], shown: Callable[[str], str]) -> None:
-    """What speaks for each answer, in words."""
-    if not any(answer.reasons for answer in answers):
-        return
-    print("\nwhat speaks for them, beside the vector")
+    """What each answer is ahead by, and what makes that: evidence in words, triples by what they do to the vector."""
+    print("\nwhat puts each answer ahead of the next ones: parts of the difference in score, which add up")
     for answer in answers:
-        if answer.reasons:
-            print(f"{answer.rank:>4}  {shown(answer.entity)}")
+        ahead = f"{answer.lead:+.2f}" if answer.shares else "nothing ranks below it"
+        print(f"{answer.rank:>4}  {shown(answer.entity)}  {ahead}")
+        for share in answer.shares[:MOST_SHARES]:
+            print(f"      {share.worth:>+7.2f}  {share.text(shown)}")
+        others = answer.shares[MOST_SHARES:]
+        if others:
+            print(f"      {sum(share.worth for share in others):>+7.2f}  {len(others):,} more; --json lists them")
+        counted = {share.reason for share in answer.shares[:MOST_SHARES] if share.worth > 0}
         for reason in answer.reasons:
-            print(f"        {reason.text(shown)}")
+            if reason not in counted:
+                print(f"               also: {reason.text(shown)}")
 
 
 def _link_in_words(asked: str, answer: Answer, shown: Callable[[str], str]) -> str:

@@ -10,6 +10,7 @@ from ookg.evidence.combined import GraphEvidence
 from ookg.graph.triples import TripleSource
 from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.defaults import NewcomerDefaults
+from ookg.simulation.judge import FittedJudge, JudgeSettings
 from ookg.storage.checkpoint import Checkpoint
 
 
@@ -35,5 +36,12 @@ class EvaluatedModel(Protocol):
     def combines(self, refine: bool | RefineSettings) -> bool:
         """Whether answers are ranked by all evidence if nothing else is said."""
 
-    def classify(self, claims: TripleSource, *, valid: TripleSource, given: TripleSource = ()) -> Classification:
-        """Verdicts by thresholds."""
+    def classify(
+        self,
+        claims: TripleSource,
+        *,
+        valid: TripleSource,
+        given: TripleSource = (),
+        judge: bool | JudgeSettings | FittedJudge | None = None,
+    ) -> Classification:
+        """Verdicts by thresholds, or by a judge where claims are about newcomers."""

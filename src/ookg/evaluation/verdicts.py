@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its score and the threshold it is held against; score and verdict are None without a vector."""
+    """A claim with its score and the threshold it is held against; score and verdict are None without a vector.
+
+    probability: that it is true, if as many true as false claims are made; calibrated on claims that nothing was
+        fitted to, about newcomers where it is about one. None where there were too few of them
+    """
 
     head: str
     relation: str
@@ -25,6 +29,7 @@ class Verdict:
     score: float | None
     threshold: float
     verdict: bool | None
+    probability: float | None = None
 
     def __str__(self) -> str:
         word = {True: "true", False: "false", None: "no verdict"}[self.verdict]

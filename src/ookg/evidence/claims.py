@@ -58,7 +58,11 @@ class ClaimEvidence:
     @classmethod
     def gather(cls, vectors: Sequence[Scorer], dataset: EncodedDataset) -> ClaimEvidence:
         """The evidence of a data set's training triples (train) and given triples (aux)."""
-        graph = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
+        return cls.of(vectors, GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained))
+
+    @classmethod
+    def of(cls, vectors: Sequence[Scorer], graph: GraphEvidence) -> ClaimEvidence:
+        """Vectors and a graph, of which all is looked at that judges know."""
         return cls(tuple(vectors), graph, _sources())
 
     @cached_property

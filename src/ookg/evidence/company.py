@@ -23,6 +23,7 @@ from ookg.types import FloatArray, IntArray
 SMOOTHING = 3.0
 # An answer says something from the share on that it would have if it had been seen this often.
 SEEN_AT_LEAST = 0.3
+MOST_LINKS = 64  # of the asked entity, that are put into words
 MOST_COMPANY = 1000  # of those who share a link; the rest are passed over at even distances
 
 
@@ -107,6 +108,23 @@ class Company(Source):
     def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
         """That of the end which is asked for."""
         return features[:, 1 if asks_tail else 0]
+
+    def links_for(self, asked: Asked, answer: int, most: int = 3) -> list[CompanyWhy]:
+        """The shared links that speak for one answer, those first of whose company the largest part has it.
+
+        One of one says less than ten of ten: a part is n / (N + 1). Of very many links, the first ones are looked at.
+        """
+        links, others = distinct_links(asked.entity, *self.graph.links_of(asked.entity))
+        whys = []
+        for link, other in zip(links[:MOST_LINKS].tolist(), others[:MOST_LINKS].tolist(), strict=True):
+            if link == asked.code and other == answer:
+                continue
+            one = np.array([link]), np.array([other])
+            shared = self._counted(asked, *one, np.array([answer]), np.zeros(1))
+            having, count = int(shared.having[0]), int(shared.speaker[0, 1])
+            if shared.speaker[0, 0] >= 0 and count:
+                whys.append(CompanyWhy(link, other, count / having, count, having))
+        return sorted(whys, key=lambda why: -why.count / (why.having + 1))[:most]
 
     def _counted(
         self, asked: Asked, links: IntArray, others: IntArray, answers: IntArray, shares: FloatArray

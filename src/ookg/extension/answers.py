@@ -177,12 +177,51 @@ class ByPath(AnswerReason):
 
 
 @dataclass(frozen=True)
+class Share:
+    """A part of the difference between an answer's score and the mean of those that rank next below it.
+
+    kind: "vector": a triple of the asked entity, `link`, by what it makes of the vector; "usual": what an average
+        entity would be answered; "rest": what no triple makes of the vector; "new": for being new; or the name of a
+        source of evidence, with the `reason` that it has
+    worth: of the difference; below 0 it speaks for the others
+    """
+
+    kind: str
+    worth: float
+    link: Step | None = None
+    reason: AnswerReason | None = None
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """In words. name: how entities and relations are shown, from their labels."""
+        if self.reason is not None and self.worth > 0:
+            return self.reason.text(name)
+        match self.kind:
+            case "vector" if self.link is not None:
+                return f"{self.link.text(name)} (by the vector)"
+            case "usual":
+                return "what is usual, whatever is known of the entity" if self.worth > 0 else "it is less usual"
+            case "rest":
+                return "what no single triple makes of the vector"
+            case "new":
+                return "whether answers are themselves new"
+        return (
+            f"the others have more {self.kind}" if self.worth < 0 else f"{self.kind} of the graph, of no single triple"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, with the words."""
+        link = None if self.link is None else asdict(self.link)
+        return {"kind": self.kind, "worth": self.worth, "text": self.text(), "link": link}
+
+
+@dataclass(frozen=True)
 class Answer:
     """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1.
 
     link: where all evidence counts, the direct link that speaks most for it
-    reasons: where all evidence counts, what speaks for it, that which adds most to its score first
+    reasons: where all evidence counts, or it is to be explained, what speaks for it, that which adds most first
     probability: how likely it is right, as often as such answers were; None where that was not measured
+    shares: where it is to be explained, the parts of its lead over the answers that rank next, largest first
     """
 
     entity: str
@@ -193,6 +232,12 @@ class Answer:
     link: LinkReason | None = None
     reasons: tuple[AnswerReason, ...] = ()
     probability: float | None = None
+    shares: tuple[Share, ...] = ()
+
+    @property
+    def lead(self) -> float:
+        """By how much its score is above the mean of those that rank next, where it is explained."""
+        return sum(share.worth for share in self.shares)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,28 @@
-"""Judging claims from a state: scores of triples, and verdicts by thresholds."""
+"""Judging claims from a state: scores of triples, and verdicts by thresholds or by a judge."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from ookg.errors import InputError
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
-from ookg.extension.reasons import trust_in
+from ookg.evidence.claims import JudgedScorer, feature_names
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vectors, relation_vector
 from ookg.graph.triples import Triples
-from ookg.scoring.thresholds import Thresholds
+from ookg.scoring.thresholds import Thresholds, Worth, checked_thresholds
+from ookg.simulation.hidden_claims import labelled_claims, new_end
+from ookg.simulation.hiding import NewEnd
+from ookg.simulation.judge import FittedJudge
+from ookg.simulation.same_kind import Kind, thresholds_of_newcomers
+from ookg.simulation.trust import Trust
 from ookg.system.display import counted
-from ookg.types import FloatArray, IntArray
+from ookg.types import BoolArray, FloatArray, IntArray
 
 # How many numbers the vectors of claims may hold at once.
 SCORED_NUMBERS = 1 << 24
@@ -40,33 +49,20 @@ def scores_of(state: State, triples: IntArray) -> FloatArray:
     return scores
 
 
-def classified(state: State, claims: Triples, valid: Triples) -> Classification:
-    """A verdict for each claim that can be scored, by the thresholds that labelled triples give.
+@dataclass(frozen=True)
+class Limits:
+    """What the scores of claims are held against, and what that is worth.
 
-    Notes are about the claims alone.
+    known: for claims about known entities; new: for those about newcomers, found on newcomers of the same kind; None
+        where there are too few labelled claims for that, and then `known` serves for all
     """
-    thresholds = _thresholds(state, valid)
-    ids = claims.encoded(state.entities, state.relations)
-    scores, limits = scores_of(state, ids), thresholds.of(ids[:, 1])
-    scored = ~np.isnan(scores)
-    verdicts = [
-        Verdict(*triple, score if known else None, limit, score >= limit if known else None)
-        for triple, score, limit, known in zip(claims, scores.tolist(), limits.tolist(), scored.tolist(), strict=True)
-    ]
-    notes = [*claims.notes, *valid.notes]
-    if not scored.all():
-        missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
-        notes.append(f"{missing}: an entity or the relation has no vector")
-    trusts = {
-        state.entities.label(entity): trust
-        for entity in np.unique(ids[:, [0, 2]]).tolist()
-        if state.is_represented(entity) and (trust := trust_in(state, entity, combine=False)) is not None
-    }
-    return Classification(verdicts, accuracy(scores, limits, claims.truth), notes, trusts)
+
+    known: tuple[Thresholds, Worth | None]
+    new: tuple[Thresholds, Worth | None] | None = None
 
 
-def _thresholds(state: State, valid: Triples) -> Thresholds:
-    """The thresholds that best separate the true from the false triples of `valid`."""
+def limits_of(state: State, valid: Triples, new: NewEnd | None) -> Limits:
+    """The limits that labelled triples give; new: the end of claims that is new, None if none is."""
     if valid.truth is None:
         raise InputError(f"{valid.source}: no label column; thresholds need triples labelled 1 and 0")
     ids = valid.encoded(state.entities, state.relations)
@@ -75,4 +71,118 @@ def _thresholds(state: State, valid: Triples) -> Thresholds:
     if not scored.any():
         remedy = "give triples of known entities and relations"
         raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
-    return Thresholds.fit(scores[scored], ids[scored, 1], valid.truth[scored], len(state.relations))
+    known = checked_thresholds(scores[scored], ids[scored, 1], valid.truth[scored], len(state.relations))
+    if new is None:
+        return Limits(known)
+    model, preparation = state.model, state.preparation
+    about_known = (ids[:, [0, 2]] < state.num_known).all(axis=1) & (ids[:, 1] < state.num_trained)
+    sizes = state.num_known, state.num_trained
+    labelled = labelled_claims(valid.source, model.known_triples, ids[about_known], valid.truth[about_known], *sizes)
+    ways = preparation.ways
+    least = (ways.refine_from if ways is not None else None) or 1
+    kind = Kind(preparation.weights, preparation.limit, preparation.refine, least)
+    return Limits(known, thresholds_of_newcomers(model.embedding, labelled, kind, new))
+
+
+def new_end_of(state: State, ids: IntArray) -> NewEnd | None:
+    """The end that is new in most of the claims about newcomers that have vectors; None where no claim is about one."""
+    about_new = ids[_about_new(state, ids)]
+    return new_end(about_new, state.num_known) if len(about_new) else None
+
+
+def _about_new(state: State, ids: IntArray) -> BoolArray:
+    """(claims,) whether each is about a newcomer that has a vector, over a relation that was trained."""
+    ends = ids[:, [0, 2]]
+    is_new = (ends >= state.num_known).any(axis=1) & (ends >= 0).all(axis=1)
+    is_new &= (ids[:, 1] >= 0) & (ids[:, 1] < state.num_trained)
+    for row in np.flatnonzero(is_new).tolist():
+        is_new[row] = all(end < state.num_known or state.is_represented(end) for end in ends[row].tolist())
+    return is_new
+
+
+def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudge | None = None) -> Classification:
+    """A verdict for each claim that can be scored. judge: of claims about newcomers; the state must have evidence
+
+    Notes are about the claims alone.
+    """
+    ids = claims.encoded(state.entities, state.relations)
+    scores, thresholds = scores_of(state, ids), limits.known[0].of(_trained(state, ids[:, 1]))
+    worths = np.zeros(len(ids), dtype=np.int64)  # which worth is that of each claim
+    known_worth, new_worth = limits.known[1], None
+    about_new, notes = _about_new(state, ids), []
+    rows = np.flatnonzero(about_new)
+    if len(rows) and judge is not None:
+        own = judge.for_model(state.model.relations, state.model.embedding.relations, feature_names())
+        scores[rows] = JudgedScorer(state.claim_evidence, own).scores(ids[rows])
+        thresholds[rows], new_worth = 0.0, judge.worth
+        if judge.new not in ("both", new_end(ids[rows], state.num_known)):
+            notes.append(f"the judge learned on claims with a new {judge.new}, and not on such; fit one to these")
+    elif len(rows) and limits.new is not None:
+        thresholds[rows], new_worth = limits.new[0].of(ids[rows, 1]), limits.new[1]
+    worths[rows] = 1
+    scored = ~np.isnan(scores)
+    probability = np.full(len(ids), np.nan)
+    for number, worth in enumerate((known_worth, new_worth)):
+        mine = scored & (worths == number)
+        if worth is not None:
+            probability[mine] = worth.probability((scores - thresholds)[mine])
+    columns = zip(claims, scores.tolist(), thresholds.tolist(), probability.tolist(), strict=True)
+    verdicts = [
+        Verdict(*triple, None, limit, None)
+        if math.isnan(score)
+        else Verdict(*triple, score, limit, score >= limit, None if math.isnan(chance) else chance)
+        for triple, score, limit, chance in columns
+    ]
+    if not scored.all():
+        missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
+        notes.append(f"{missing}: an entity or the relation has no vector")
+    if len(rows):
+        notes.append(_on_newcomers(len(rows), limits, judge, new_worth))
+    if known_worth is not None and not known_worth.tells and len(rows) < len(ids):
+        notes.append(f"claims about known entities: {_guessing(known_worth)}")
+    accurate = accuracy(scores, thresholds, claims.truth)
+    return Classification(verdicts, accurate, notes, _trusts(state, ids), judge if len(rows) else None)
+
+
+def _on_newcomers(count: int, limits: Limits, judge: FittedJudge | None, worth: Worth | None) -> str:
+    """How claims about newcomers were judged, and whether that tells true from false."""
+    claims = counted(count, "claim") + " about new entities"
+    if judge is not None:
+        how = f"{claims} judged by all evidence: scores are log-odds"
+    elif limits.new is None:
+        return f"{claims} held against thresholds of known entities, which are too strict: too few labelled claims"
+    else:
+        how = f"{claims} held against thresholds that known entities made new again have"
+    if worth is None:
+        return how
+    if not worth.tells:
+        return f"{how}; {_guessing(worth)}" + ("" if judge is not None else "; the judge looks at more than vectors")
+    return f"{how}; {worth.accuracy:.0%} right on {worth.claims:,} simulated claims"
+
+
+def _guessing(worth: Worth) -> str:
+    told = f"{worth.accuracy:.0%} right on {worth.claims:,} claims that it was not fitted to"
+    return f"this cannot tell true from false here, do not rely on it ({told}; guessing has 50%)"
+
+
+def _trained(state: State, relations: IntArray) -> IntArray:
+    """The relations that thresholds may be there for; -1 for others."""
+    return np.where(relations < len(state.relations), relations, -1)
+
+
+def _trusts(state: State, ids: IntArray) -> dict[str, Trust]:
+    """How far to trust the newcomers in claims, by label."""
+    by_group: dict[int, list[int]] = {}
+    for entity in np.unique(ids[:, [0, 2]]).tolist():
+        if state.is_represented(entity):
+            by_group.setdefault(state.group_of[entity], []).append(entity)
+    trusts = {
+        entity: trust for name, entities in by_group.items() for entity, trust in _of_group(state, name, entities)
+    }
+    return {state.entities.label(entity): trusts[entity] for entity in sorted(trusts)}
+
+
+def _of_group(state: State, name: int, entities: list[int]) -> Iterable[tuple[int, Trust]]:
+    group, is_refined = state.groups[name], state.preparation.refine is not None
+    table = state.model.trust(group.newcomers, group.places(np.array(entities)), refine=is_refined)
+    return zip(entities, table, strict=True)

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evaluation.verdicts import Classification
+from ookg.evidence.source import Asked
 from ookg.extension import claims as judging
 from ookg.extension import reasons
-from ookg.extension.answers import LikelyAnswers, Neighbors, Prediction, Predictions, Reason
+from ookg.extension.answers import AnswerReason, LikelyAnswers, Neighbors, Prediction, Predictions, Reason
 from ookg.extension.around import Around
-from ookg.extension.company import Company, company
 from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.likely import End, likely_answers
@@ -29,8 +29,10 @@ from ookg.extension.questions import AnswerOptions, Question, Ranking, answered
 from ookg.extension.state import State, corrected, with_evidence, with_triples, without_triples
 from ookg.extension.vectors import entity_vector, nearest, single_vectors
 from ookg.graph.grown import row_keys
-from ookg.graph.triples import TripleSource, as_triples
+from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
+from ookg.simulation.hiding import NewEnd
+from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Trust
 from ookg.system.display import counted
 from ookg.types import FloatArray, IntArray
@@ -201,9 +203,13 @@ class ExtendedModel:
         state = self._state
         return reasons.explanation(state, entity_id(state, entity), relation_id(state, relation))
 
-    def company(self, question: Question, answers: Sequence[str]) -> list[list[Company]]:
-        """For each answer to a question what entities with the same links say for it, strongest first."""
-        return company(self._state, question, answers)
+    def what_speaks(self, question: Question, answers: Sequence[str]) -> list[tuple[AnswerReason, ...]]:
+        """For each answer to a question what the graph says for it, whether that counts for its rank or not."""
+        state = self._with_evidence(self._state)
+        asked = Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
+        ids = state.entities.ids(list(answers))
+        said = iter(reasons.what_speaks(state, asked, ids[ids >= 0]))
+        return [next(said) if number >= 0 else () for number in ids.tolist()]
 
     # Questions and claims.
 
@@ -222,7 +228,7 @@ class ExtendedModel:
         """The answers to many questions, all from one state; they pass over the entities together."""
         state, options = self._state, options or AnswerOptions()
         ranking = Ranking.of(state, options)
-        if ranking.needs_evidence:
+        if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)
         return Predictions(answered(state, questions, options, ranking))
 
@@ -233,7 +239,7 @@ class ExtendedModel:
         """
         state, options = self._state, options or AnswerOptions()
         ranking = Ranking.of(state, options)
-        if ranking.needs_evidence:
+        if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)
         return likely_answers(state, entity, options, ranking, end)
 
@@ -241,15 +247,35 @@ class ExtendedModel:
         """-D(h, r, t) of triples of ids, (triples,); NaN where an end or the relation has no vector."""
         return judging.scores_of(self._state, triples)
 
-    def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
+    def classify(
+        self, claims: TripleSource, *, valid: TripleSource, judge: FittedJudge | None = None
+    ) -> Classification:
         """True or false for each claim: its score against its relation's threshold, found on labelled `valid` triples.
 
+        Thresholds for claims about newcomers are found on known entities of `valid` that are made new again.
+        judge: judges claims about newcomers by all evidence instead
         A claim whose ends or relation have no vector gets no verdict.
         """
-        state = self._state
         claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
-        found = judging.classified(state, claims, valid)
-        return replace(found, notes=[*self._read, *reasons.notes(state), *found.notes])
+        judged = self.verdicts(claims, self.limits(valid, None if judge else self.new_end(claims)), judge)
+        notes = [*self._read, *reasons.notes(self._state), *claims.notes, *valid.notes, *judged.notes]
+        return replace(judged, notes=notes)
+
+    def new_end(self, claims: Triples) -> NewEnd | None:
+        """The end that is new in most claims about newcomers that have vectors; None where no claim is about one."""
+        state = self._state
+        return judging.new_end_of(state, claims.encoded(state.entities, state.relations))
+
+    def limits(self, valid: Triples, new: NewEnd | None) -> judging.Limits:
+        """What claims are held against, to be found once for many; new: the end of claims that is new, if any is."""
+        return judging.limits_of(self._state, valid, new)
+
+    def verdicts(self, claims: Triples, limits: judging.Limits, judge: FittedJudge | None = None) -> Classification:
+        """Verdicts on claims by limits that were found before; notes are about the claims alone."""
+        state = self._state
+        if judge is not None:
+            state = self._with_evidence(state)
+        return judging.verdicts_on(state, claims, limits, judge)
 
     def _with_evidence(self, state: State) -> State:
         """The state with evidence, which is counted once and then kept up."""

@@ -24,6 +24,10 @@ class KnownModel(LabelledVectors, Protocol):
         """The training triples by entity."""
 
     @property
+    def known_triples(self) -> IntArray:
+        """(triples, 3) the training triples as ids; none for a model that came without them."""
+
+    @property
     def statistics(self) -> GraphStatistics:
         """What is counted on the training triples."""
 

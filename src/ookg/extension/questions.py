@@ -13,10 +13,18 @@ from torch import Tensor
 from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights, answer_scores, reasons
 from ookg.evidence.source import Asked, Spoken
-from ookg.extension.answers import Answer, Prediction, Reasons
+from ookg.extension.answers import Answer, AnswerReason, Prediction, Reasons
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.question import Question
-from ookg.extension.reasons import answer_reasons, explanation, first_link, trust_in
+from ookg.extension.reasons import (
+    answer_reasons,
+    explanation,
+    first_link,
+    reasons_by_source,
+    trust_in,
+    what_speaks,
+)
+from ookg.extension.shares import RIVALS, Compared
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
 from ookg.scoring.nearest import best_places, gaps_to_all
@@ -38,6 +46,7 @@ class AnswerOptions:
     top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
     min_probability: leave out answers that are less likely to be right
     blank_nodes: RDF nodes without a name are answers too
+    explain: say for each answer what speaks for it against those that rank next (`Answer.shares`)
     """
 
     combine: bool | RankingWeights | None = None
@@ -46,6 +55,7 @@ class AnswerOptions:
     new_answers: bool = True
     min_probability: float | None = None
     blank_nodes: bool = False
+    explain: bool = False
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -179,8 +189,10 @@ def _prediction(
     weights = ranking.weights if way is None else way.evidence_weights
     spoken = _spoken(state, asked, weights)
     scores, *others = vectors
-    together = [scores, *(other for other in others if not np.isnan(other[:num_known]).any())]
+    counting = [number for number, other in enumerate(others) if not np.isnan(other[:num_known]).any()]
+    together = [scores, *(others[number] for number in counting)]
     counts = RankingWeights.alone() if weights is None and len(together) > 1 else weights
+    spreads = _spreads(together, num_known, counts) if options.explain else []
     if counts is not None:
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
     likelihood = ranking.likelihood(state, entity, weights, len(together)) or ranking.unmeasured
@@ -196,18 +208,25 @@ def _prediction(
         scores[entity] = -np.inf
     if options.drop_known:
         scores[stated] = -np.inf
-    best = best_places(scores, options.top if likelihood is None else max(options.top, ANSWERS) + 1)
+    most = options.top if likelihood is None else max(options.top, ANSWERS) + 1
+    ranked = best_places(scores, most + (RIVALS if options.explain else 0))
+    best = ranked[:most]
     probability: Sequence[float | None] = [None] * len(best)
     if likelihood is not None and above is not None:
         probability = _probabilities(state, asked, likelihood, above.of(scores[best]), np.isin(best, stated))
     least = options.min_probability or 0.0
     kept = [n for n, value in enumerate(probability[: options.top]) if value is None or value >= least]
     best, probability = best[kept], [probability[n] for n in kept]
+    compared: Compared | None = None
+    explained: Sequence[tuple[AnswerReason, ...]] = [()] * len(best)
+    if options.explain:
+        models = [state, *(state.companions[number] for number in counting)]
+        compared = Compared(models, spreads, asked, ranked, scores[ranked], counts, spoken)
+        explained = what_speaks(state, asked, best)
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     speaks = reasons(spoken, weights, best) if weights is not None else [[] for _ in best]
-    rows = zip(
-        best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, probability, kept, strict=True
-    )
+    columns = best.tolist(), scores[best].tolist(), state.entities.select(best), speaks, probability, kept, explained
+    rows = zip(*columns, strict=True)
     answers = [
         Answer(
             label,
@@ -216,16 +235,26 @@ def _prediction(
             is_known=place in known,
             is_new=place >= num_known,
             link=first_link(state, place, mine),
-            reasons=answer_reasons(state, asked, place, mine),
+            reasons=answer_reasons(state, asked, place, mine) if compared is None else said,
             probability=chance,
+            shares=()
+            if compared is None
+            else compared.of(place_in_rank, reasons_by_source(state, asked, place, spoken)),
         )
-        for place, score, label, mine, chance, place_in_rank in rows
+        for place, score, label, mine, chance, place_in_rank, said in rows
     ]
     if entity < num_known:
         return Prediction(answers, [], [], None)
     made_of = Reasons(partial(explanation, state, entity, asked.relation))
     trust = trust_in(state, entity, combine=weights is not None if way is None else None)
     return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(len(together)))
+
+
+def _spreads(vectors: Sequence[Scores], num_known: int, weights: RankingWeights | None) -> list[float]:
+    """What each model's distances are divided by before they are weighed."""
+    if weights is None:
+        return [1.0] * len(vectors)
+    return [float(np.std(one[:num_known], dtype=np.float64)) if num_known > 1 else 1.0 for one in vectors]
 
 
 def _probabilities(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import overload
 
 import numpy as np
 
-from ookg.evidence.combined import Speaks
-from ookg.evidence.company import CompanyWhy
+from ookg.evidence.combined import Speaks, reasons
+from ookg.evidence.company import Company, CompanyWhy
 from ookg.evidence.paths import PathWhy
-from ookg.evidence.source import Asked, Why
+from ookg.evidence.source import Asked, Spoken, Why
 from ookg.extension.answers import AnswerReason, ByCompany, ByLink, ByPath, LinkReason, Reason, Step
 from ookg.extension.groups import as_tuples
 from ookg.extension.state import State
@@ -20,6 +20,8 @@ from ookg.graph.grown import Batch
 from ookg.newcomers.notes import Findings
 from ookg.newcomers.reducer import Uniform
 from ookg.simulation.trust import Trust
+from ookg.simulation.ways import DEFAULT_WAYS
+from ookg.types import IntArray
 
 
 def trust_in(state: State, entity: int, *, combine: bool | None) -> Trust | None:
@@ -49,10 +51,10 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
     if together is not None:
         others = group.entities[together.ties.members[together.peers.neighbor]]
         parts.append((together.peers, others, newcomers.peer_weights(newcomer, query)))
-    reasons = []
+    behind = []
     for part, neighbor, weights in parts:
         rows, _ = part.rows_of(newcomer)
-        reasons += [
+        behind += [
             Reason(label, relation_label, "out" if is_head else "in", float(weight))
             for label, relation_label, is_head, weight in zip(
                 state.entities.select(neighbor[rows]),
@@ -62,7 +64,7 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
                 strict=True,
             )
         ]
-    return sorted(reasons, key=lambda reason: -reason.weight)
+    return sorted(behind, key=lambda reason: -reason.weight)
 
 
 def first_link(state: State, answer: int, speaks: Sequence[Speaks]) -> LinkReason | None:
@@ -70,29 +72,54 @@ def first_link(state: State, answer: int, speaks: Sequence[Speaks]) -> LinkReaso
     if not speaks:
         return None
     why = speaks[0].why
-    step = _step(state, why.link, why.other)
+    step = step_of(state, why.link, why.other)
     return LinkReason(step.relation, step.direction, why.strength, None if why.other == answer else step.entity)
 
 
 def answer_reasons(state: State, asked: Asked, answer: int, speaks: Sequence[Speaks]) -> tuple[AnswerReason, ...]:
     """What speaks for an answer, that which adds most to its score first; what takes away from it is left out."""
     speaks = sorted((one for one in speaks if one.worth > 0), key=lambda one: -one.worth)
-    return tuple(_answer_reason(state, _step(state, asked.code, answer), one.why) for one in speaks)
+    return tuple(_answer_reason(state, step_of(state, asked.code, answer), one.why) for one in speaks)
+
+
+def reasons_by_source(state: State, asked: Asked, answer: int, spoken: Mapping[str, Spoken]) -> dict[str, AnswerReason]:
+    """What speaks for an answer, by the name of the source that says it."""
+    step, by_source = step_of(state, asked.code, answer), {}
+    for name, said in spoken.items():
+        (why,) = said.why(np.array([answer]))
+        if why is not None:
+            by_source[name] = _answer_reason(state, step, why)
+    return by_source
+
+
+def what_speaks(state: State, asked: Asked, answers: IntArray) -> list[tuple[AnswerReason, ...]]:
+    """What the graph says for some answers, whether it counted for their rank or not; the state must have evidence."""
+    assert state.evidence is not None  # `ExtendedModel` makes it before it explains
+    weights, company = DEFAULT_WAYS[0].ranking, state.evidence[Company.name]
+    speaks = reasons(state.evidence.of_question(asked, weights), weights, answers)
+    said = []
+    for answer, mine in zip(answers.tolist(), speaks, strict=True):
+        step = step_of(state, asked.code, answer)
+        more = company.links_for(asked, answer) if isinstance(company, Company) else []
+        counted = answer_reasons(state, asked, answer, mine)
+        said.append(tuple(dict.fromkeys([*counted, *(_answer_reason(state, step, why) for why in more)])))
+    return said
 
 
 def _answer_reason(state: State, answer: Step, why: Why) -> AnswerReason:
-    link = _step(state, why.link, why.other)
+    link = step_of(state, why.link, why.other)
     match why:
         case CompanyWhy():
             return ByCompany(link, answer, why.count, why.having)
         case PathWhy():
-            second = replace(_step(state, why.second, why.other), entity=answer.entity)
+            second = replace(step_of(state, why.second, why.other), entity=answer.entity)
             return ByPath(link, answer, second, why.hits, why.reached)
         case _:
             return ByLink(link, answer, why.strength)
 
 
-def _step(state: State, link: int, other: int) -> Step:
+def step_of(state: State, link: int, other: int) -> Step:
+    """A link, from its directed relation and other end."""
     return Step(state.relations.label(link // 2), "in" if link % 2 else "out", state.entities.label(other))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
+from ookg.evidence.claims import ClaimEvidence
 from ookg.evidence.combined import GraphEvidence
 from ookg.extension.everyone import Everyone
 from ookg.extension.groups import Group, Nodes, Preparation, as_tuples, prepared_group
@@ -14,6 +16,9 @@ from ookg.extension.known import KnownModel
 from ookg.graph.grown import Batch, GrownGraph, Triple
 from ookg.graph.layers import Layers
 from ookg.graph.vocabulary import Vocabulary
+from ookg.newcomers.embedder import find_newcomers
+from ookg.newcomers.reducer import Degree
+from ookg.scoring.scorer import TranslationScorer
 from ookg.types import IntArray
 
 NONE = np.empty(0, dtype=np.int64)
@@ -87,6 +92,16 @@ class State:
         """Whether a new entity has a vector."""
         group = self.group(entity)
         return group is not None and bool(group.newcomers.counts[group.place(entity)] > 0)
+
+    @cached_property
+    def claim_evidence(self) -> ClaimEvidence:
+        """What a judge looks at: the closed form by degree weights, and the graph; only of a state with evidence."""
+        assert self.evidence is not None  # `ExtendedModel.verdicts` makes it before it judges
+        model, given = self.model, self.graph.all_given.triples
+        given = given[given[:, 1] < self.num_trained]
+        newcomers = find_newcomers(model.embedding, model.statistics, model.known_triples, given, Degree())
+        room = newcomers.with_room_for(len(self.entities) - self.num_known)
+        return ClaimEvidence.of([TranslationScorer(room)], self.evidence)
 
     @property
     def new_entities(self) -> IntArray:

@@ -488,8 +488,8 @@ class LivingModel:
         return self.extended.predict_all(questions, options)
 
     def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
-        """True or false for each claim, by thresholds found on labelled `valid` triples."""
-        return self.extended.classify(claims, valid=valid)
+        """True or false for each claim: by the stored judge where it is about newcomers, else by thresholds."""
+        return self.extended.classify(claims, valid=valid, judge=self.model.judge)
 
 
 def status_of(current: Current) -> Status:

@@ -21,7 +21,7 @@ from ookg.errors import InputError
 from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassificationResult, evaluate
 from ookg.evaluation.few_shot import FewShotFigures
 from ookg.evaluation.growing import GrowthFigures
-from ookg.evaluation.judging import classify_judged, fit_judge
+from ookg.evaluation.judging import fit_judge
 from ookg.evaluation.known_links import KnownLinksResult, evaluate_known, fit_known_likelihood
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
@@ -45,7 +45,7 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
 from ookg.graph.names import Names
 from ookg.graph.statistics import GraphStatistics, often_loops
-from ookg.graph.triples import TripleSource
+from ookg.graph.triples import TripleSource, as_triples
 from ookg.graph.vectors import LabelledRows, check_rows, read_vectors
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
@@ -164,6 +164,17 @@ class Model:
             judge.for_model(self.relations, self.relation_vectors, feature_names())
         return self.with_choice(replace(self.choice, judge=judge))
 
+    @property
+    def judge(self) -> FittedJudge | None:
+        """The stored judge, if it fits: not one that learned with other vectors, or on evidence of an older version."""
+        judge = self.choice.judge
+        try:
+            if judge is not None:
+                judge.for_model(self.relations, self.relation_vectors, feature_names())
+        except InputError:
+            return None
+        return judge
+
     def evaluate(  # noqa: PLR0913 (options by keyword)
         self,
         dataset: Dataset | GrowingDataset | FewShotDataset | str | Path,
@@ -226,6 +237,11 @@ class Model:
         """A judge of claims about new entities that learns from labelled claims about known ones; it trains once."""
         return fit_judge(self, valid, settings)
 
+    @property
+    def was_trained_here(self) -> bool:
+        """Whether it is known how it was trained, so that it can be trained again."""
+        return {"model", "dim", "steps"} <= set(self.checkpoint.settings)
+
     def __repr__(self) -> str:
         geometry = self.checkpoint.embedding.geometry
         kind = f"{type(geometry).__name__}, dim {geometry.dim}, norm {geometry.norm}"
@@ -276,6 +292,11 @@ class Model:
         if counted is not None:
             return counted
         return GraphStatistics.count(self.checkpoint.triples, len(self.entities), len(self.relations))
+
+    @property
+    def known_triples(self) -> IntArray:
+        """(triples, 3) the training triples as ids; none for a model that came without them."""
+        return self.checkpoint.triples
 
     @cached_property
     def loops(self) -> BoolArray:
@@ -498,6 +519,7 @@ class Model:
         known_answers: Literal["drop", "mark"] = "drop",
         new_answers: bool = True,
         blank_nodes: bool = False,
+        explain: bool = False,
     ) -> Prediction:
         """The best tails for (head, relation) or heads for (relation, tail); the given end may be known or new.
 
@@ -513,11 +535,15 @@ class Model:
         refine: fit the new vectors to their triples first
         combine: rank by the vector together with direct links and habits of relations; by default as `combines` says
         Scores of evidence are weighted sums instead of -D(h, r, t).
+
+        explain: say for each answer what speaks for it against those that rank next: `Answer.shares` and `reasons`
         """
         if combine is not None and refine is None:
             refine = False
         question = Question(relation, head, tail)
-        options = AnswerOptions(combine, top, known_answers == "drop", new_answers, blank_nodes=blank_nodes)
+        options = AnswerOptions(
+            combine, top, known_answers == "drop", new_answers, blank_nodes=blank_nodes, explain=explain
+        )
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)
         found = extended.predict_all([question], options)[0]
         return replace(found, notes=extended.notes)
@@ -545,21 +571,44 @@ class Model:
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
         refine: bool | RefineSettings = False,
-        judge: bool | JudgeSettings | FittedJudge = False,
+        judge: bool | JudgeSettings | FittedJudge | None = None,
     ) -> Classification:
         """True or false for each claim: its score against its relation's threshold, fitted to labelled `valid` triples.
 
-        Weights are degree weights by default. A claim whose ends or relation have no vector gets no verdict.
+        Claims about newcomers are judged by all evidence: by the judge that is stored with the model, or by one that
+        learns from `valid` on the model's own vectors; `Classification.judge` is that one, for `with_judge`. If
+        weights, limit or refine say how newcomers get their vectors (degree weights by default), or judge is False,
+        such claims are held against thresholds too, found on known entities that are made new again in the same way.
+        A claim whose ends or relation have no vector gets no verdict.
+
         refine: fit the new vectors to their triples first
-        judge: judge claims about new entities by all evidence: by the judge stored with the model, or by one that is
-            fitted on `valid`, which takes a training; weights, limit and refine are then left out
+        judge: True: the stored one, or one that is trained without some entities, or an error that says why there can
+            be none; settings: one that learns by these
         """
-        if judge:
-            if weights is not None or limit is not None or refine:
-                raise InputError("the judge has its own way to weigh evidence; leave out weights, limit and refine")
-            return classify_judged(self, claims, valid=valid, given=given, judge=judge)
+        says_how = weights is not None or limit is not None or bool(refine)
+        if judge and says_how:
+            raise InputError("the judge has its own way to weigh evidence; leave out weights, limit and refine")
+        claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
         weights = weights or self.default_weights(Degree())
-        return self.extend(given, weights=weights, limit=limit, refine=refine).classify(claims, valid=valid)
+        extended = self.extend(given, weights=weights, limit=limit, refine=refine)
+        if judge is False or (judge is None and says_how):
+            return extended.classify(claims, valid=valid)
+        if isinstance(judge, FittedJudge):
+            return extended.classify(claims, valid=valid, judge=judge)
+        new, stored = extended.new_end(claims), self.judge if judge is None else self.choice.judge
+        if new is None or (stored is not None and not isinstance(judge, JudgeSettings)):
+            return extended.classify(claims, valid=valid, judge=None if new is None else stored)
+        settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings(new=new)
+        if judge is None:
+            settings = JudgeSettings(new="both", retrain=False)  # for these claims and others
+        try:
+            fitted = self.fit_judge(valid, settings if settings.new else replace(settings, new=new))
+        except InputError as error:
+            if judge:
+                raise
+            usual = extended.classify(claims, valid=valid)
+            return replace(usual, notes=[*usual.notes, f"no judge: {str(error).split(';')[0]}"])
+        return extended.classify(claims, valid=valid, judge=fitted)
 
     def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
         """The given triples with the new vectors fitted, if `refine` says so."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.convertors import Convertor, register_url_convertor
 
 from ookg.errors import InputError, OokgError
-from ookg.extension.answers import Prediction
-from ookg.extension.company import Company
-from ookg.extension.questions import AnswerOptions, Question
+from ookg.extension.questions import AnswerOptions
 from ookg.model.living import Added, Removed
 from ookg.service.keys import StoredKey
 from ookg.service.metrics import Metrics
@@ -191,30 +188,14 @@ def find(
 async def predict(body: PredictBody, service: Reading) -> Response:
     """The best tails for (head, relation), or heads for (relation, tail): one question, or many."""
     service.check_top(body.top)
-    options = AnswerOptions(body.combine, body.top, body.hide_known, body.new_answers, blank_nodes=body.blank_nodes)
+    options = AnswerOptions(
+        body.combine, body.top, body.hide_known, body.new_answers, blank_nodes=body.blank_nodes, explain=body.explain
+    )
     questions = service.questions_of(body)
     predictions = await service.asker(len(questions)).ask(questions, options)
-    if body.explain:
-        return await run_in_threadpool(_explained, service, body, questions, predictions)
-    return _predicted(body, [service.words.prediction(*pair) for pair in zip(questions, predictions, strict=True)])
-
-
-def _predicted(body: PredictBody, values: list[dict[str, Any]]) -> Response:
+    pairs = zip(questions, predictions, strict=True)
+    values = [service.words.prediction(*pair, explained=body.explain) for pair in pairs]
     return json_response(values[0] if body.questions is None else {"predictions": values})
-
-
-def _explained(
-    service: Service, body: PredictBody, questions: Sequence[Question], predictions: Sequence[Prediction]
-) -> Response:
-    """The answers with what speaks for them."""
-    extended, words, values = service.living.extended, service.words, []
-    for question, prediction in zip(questions, predictions, strict=True):
-        answers = [answer.entity for answer in prediction.answers]
-        companies: list[list[Company]] = [[]] * len(answers)
-        with suppress(InputError):  # what is removed meanwhile has no company any more
-            companies = extended.company(question, answers)
-        values.append(words.prediction(question, prediction, companies))
-    return _predicted(body, values)
 
 
 @router.post("/classify", tags=["read"], summary="Judge claims")
@@ -234,8 +215,7 @@ def explain(body: ExplainBody, service: Reading) -> Response:
     texts = [reason["text"] for reason in reasons]
     if body.answer is not None:
         extended.around(body.answer)  # an unknown answer is refused: nothing speaks for a misspelt one either
-        companies = extended.company(question, [body.answer])[0]
-        texts = [words.company(question, body.answer, one) for one in companies]
+        texts = [reason.text(words.shown) for reason in extended.what_speaks(question, [body.answer])[0]]
     return json_response({"explanation": reasons, "reasons": texts})
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ookg.extension.answers import Answer, Prediction, Reason
+from ookg.extension.answers import Prediction, Reason, Share
 from ookg.extension.around import StatedTriple
-from ookg.extension.company import Company
 from ookg.extension.questions import Question
 from ookg.graph.names import Names
 from ookg.simulation.trust import Trust
@@ -66,23 +64,9 @@ class Words:
             "weight": reason.weight,
         }
 
-    def company(self, question: Question, answer: str, one: Company) -> str:
-        """How many entities with the same link have an answer."""
-        relation, entity, asked = map(self.shown, (one.relation, one.entity, question.relation))
-        which = f"with {relation} {entity}" if one.direction == "out" else f"that {entity} has as {relation}"
-        is_one, answer = one.agreeing == 1, self.shown(answer)
-        if question.asks_tail:
-            what = f"{'has' if is_one else 'have'} {asked} {answer}"
-        else:
-            what = f"{'is' if is_one else 'are'} {asked} of {answer}"
-        return f"{one.agreeing:,} of {one.others:,} {which} {what}"
-
-    def prediction(
-        self, question: Question, prediction: Prediction, companies: Sequence[Sequence[Company]] | None = None
-    ) -> dict[str, Any]:
-        """An answered question; companies: for each answer, where it is to be explained."""
-        spoken = companies if companies is not None else [None] * len(prediction.answers)
-        why = prediction.explanation if companies is not None else ()
+    def prediction(self, question: Question, prediction: Prediction, *, explained: bool = False) -> dict[str, Any]:
+        """An answered question."""
+        why = prediction.explanation if explained else ()
         return {
             "question": self.question(question),
             "answers": [
@@ -94,9 +78,11 @@ class Words:
                     "probability": answer.probability,
                     "is_known": answer.is_known,
                     "is_new": answer.is_new,
-                    "reasons": [] if company is None else self._reasons(question, answer, company),
+                    "reasons": [reason.text(self.shown) for reason in answer.reasons] if explained else [],
+                    "lead": answer.lead if answer.shares else None,
+                    "shares": [self.share(share) for share in answer.shares],
                 }
-                for answer, company in zip(prediction.answers, spoken, strict=True)
+                for answer in prediction.answers
             ],
             "explanation": [self.reason(question.asked, reason) for reason in why],
             "trust": trust_values(prediction.trust),
@@ -104,11 +90,9 @@ class Words:
             "notes": prediction.notes,
         }
 
-    def _reasons(self, question: Question, answer: Answer, companies: Sequence[Company]) -> list[str]:
-        """What speaks for an answer: what counted for its rank, then what its company says beside that; each once."""
-        counted = [reason.text(self.shown) for reason in answer.reasons]
-        said = [self.company(question, answer.entity, one) for one in companies]
-        return list(dict.fromkeys([*counted, *said]))
+    def share(self, share: Share) -> dict[str, Any]:
+        """A part of an answer's lead."""
+        return share.to_dict() | {"text": share.text(self.shown)}
 
     def _stated(self, asked: str, relation: str, other: str, direction: str) -> str:
         ends = (asked, relation, other) if direction == "out" else (other, relation, asked)

@@ -21,14 +21,43 @@ def new_end(claims: IntArray, num_known: int) -> NewEnd:
     return "both" if head == tail else "head" if head else "tail"
 
 
+def labelled_claims(
+    name: str, triples: IntArray, claims: IntArray, truth: BoolArray | None, num_entities: int, num_relations: int
+) -> EncodedDataset:
+    """Training triples and labelled claims as a data set; only claims about what is known. name: of their source"""
+    nothing, known = np.empty((0, 3), dtype=np.int64), (claims >= 0).all(axis=1)
+    return EncodedDataset(
+        name=name,
+        task="triplet-classification",
+        num_known=num_entities,
+        num_entities=num_entities,
+        num_trained=num_relations,
+        num_relations=num_relations,
+        train=triples,
+        valid=claims[known],
+        aux=nothing,
+        test=nothing,
+        valid_truth=None if truth is None else truth[known],
+    )
+
+
 def hide_claims(
     dataset: EncodedDataset, seed: int = 0, share: float = 0.5, new: NewEnd | None = None
 ) -> EncodedDataset:
+    """The data set of `hidden_claims`."""
+    return hidden_claims(dataset, seed, share, new)[0]
+
+
+def hidden_claims(
+    dataset: EncodedDataset, seed: int = 0, share: float = 0.5, new: NewEnd | None = None
+) -> tuple[EncodedDataset, IntArray]:
     """A data set like the given one, made of its train and valid parts alone: entities of valid claims become new.
 
     The ends named by `new` (by default those that are new in the test claims) are made new in a share of the valid
     claims; their train triples with known entities become the given ones (aux), and the claims become test. Valid keeps
     the claims whose entities all stay known. At most a fifth of the known entities is made new.
+
+    Also returns the ids that its entities have in the given one.
     """
     if dataset.valid_truth is None:
         raise InputError(f"data set {dataset.name}: valid has no labels; claims about new entities cannot be simulated")
@@ -45,7 +74,7 @@ def hide_claims(
     asked &= (new_ends == np.isin([0, 2], ends)).all(axis=1) | ((len(ends) == 2) & new_ends.any(axis=1))
     test = asked & (hidden | hiding.known)[claims[:, [0, 2]]].all(axis=1)
     valid = hiding.known[claims[:, [0, 2]]].all(axis=1)
-    return EncodedDataset(
+    simulated = EncodedDataset(
         name=f"{dataset.name}, simulated",
         task=dataset.task,
         num_known=hiding.num_known,
@@ -59,6 +88,7 @@ def hide_claims(
         valid_truth=truth[valid],
         test_truth=truth[test],
     )
+    return simulated, hiding.entities
 
 
 def _among(triples: IntArray, others: IntArray) -> BoolArray:

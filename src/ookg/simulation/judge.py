@@ -14,15 +14,17 @@ from torch import Tensor
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
 from ookg.evidence.claims import ClaimEvidence, ClaimJudge
-from ookg.simulation.hidden_claims import ENDS, hide_claims
+from ookg.scoring.thresholds import Worth, crossed
+from ookg.simulation.hidden_claims import ENDS, hidden_claims
 from ookg.simulation.hiding import NewEnd
 from ookg.system.display import counted
-from ookg.types import FloatArray
+from ookg.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ookg.graph.vocabulary import Vocabulary
 
 AGAIN = "fit the judge again"
+FEWEST_CLAIMS = 20  # that a judge learned from, to say what it is worth
 # What may be stored in a model's description, which is read whenever the model is opened.
 MOST_FEATURES, MOST_NUMBERS = 64, 1 << 17
 
@@ -32,6 +34,8 @@ class JudgeSettings:
     """How the judge learns.
 
     share: of the labelled claims, those whose entities are made new again; seed: of that choice
+    retrain: train without these entities; False: take the model's own vectors, which have seen them: that takes
+        seconds, and teaches a little too kind a lesson
     steps: training steps without these entities, None for as many as the model had
     new: the end of those claims that is made new; None: the one that is new in the claims to judge, or both
     """
@@ -41,6 +45,7 @@ class JudgeSettings:
     steps: int | None = None
     progress: bool = False
     new: NewEnd | None = None
+    retrain: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -58,11 +63,35 @@ def learn_judge(
 
     gather: the evidence of a data set; for the simulated one it trains vectors without the hidden entities
     """
-    sample = hide_claims(dataset, settings.seed, settings.share, settings.new)
+    return learn_checked_judge(dataset, lambda sample, _: gather(sample), settings)[0]
+
+
+def learn_checked_judge(
+    dataset: EncodedDataset, gather: Callable[[EncodedDataset, IntArray], ClaimEvidence], settings: JudgeSettings
+) -> tuple[ClaimJudge, Worth | None]:
+    """The same, and what such a judge is worth: each half of its claims is judged by one that learned from the other.
+
+    gather: is also given the ids that the known entities of the simulated data set have in the given one
+    No worth where there are too few claims for that.
+    """
+    sample, entities = hidden_claims(dataset, settings.seed, settings.share, settings.new)
     assert sample.test_truth is not None  # `hide_claims` labels its claims
     ClaimJudge.check(sample.test_truth)  # before the training, not after it
-    features = gather(sample).features(sample.test)
-    return ClaimJudge.fit(features, sample.test[:, 1], sample.test_truth, sample.num_trained)
+    features, relations, truth = (
+        gather(sample, entities[: sample.num_known]).features(sample.test),
+        sample.test[:, 1],
+        sample.test_truth,
+    )
+    judge = ClaimJudge.fit(features, relations, truth, sample.num_trained)
+    usable = np.flatnonzero(np.isfinite(features).all(axis=1))
+    features, relations, truth = features[usable], relations[usable], truth[usable]
+
+    def judged(rows: IntArray, others: IntArray) -> FloatArray:
+        half = ClaimJudge.fit(features[rows], relations[rows], truth[rows], sample.num_trained)
+        return half.log_odds(features[others], relations[others])
+
+    margins = crossed(truth, judged) if len(truth) >= FEWEST_CLAIMS else None
+    return judge, None if margins is None else Worth.of(margins, truth)
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +102,7 @@ class FittedJudge:
         constant first; own: what a relation's own weights add, by its label
     new: the end that was new in the claims it learned from; vectors: the digest of the model's relation vectors
     learned: how it was fitted, for people to read
+    worth: what its verdicts are worth; None for a judge of an older version, or one that learned from few claims
     """
 
     features: tuple[str, ...]
@@ -83,6 +113,7 @@ class FittedJudge:
     new: NewEnd
     vectors: str
     learned: dict[str, Any] = field(default_factory=dict, compare=False)
+    worth: Worth | None = None
 
     def __post_init__(self) -> None:
         size = len(self.features)
@@ -116,13 +147,13 @@ class FittedJudge:
         new: NewEnd,
         vectors: str,
         learned: dict[str, Any],
+        worth: Worth | None = None,
     ) -> FittedJudge:
         """A judge that has learned; a relation that no claim was about has no weights of its own."""
         weighed = np.flatnonzero(judge.own.any(axis=1))
         own = dict(zip(relations.select(weighed), map(_numbers, judge.own[weighed]), strict=True))
-        return cls(
-            features, _numbers(judge.centre), _numbers(judge.scale), _numbers(judge.shared), own, new, vectors, learned
-        )
+        rows = _numbers(judge.centre), _numbers(judge.scale), _numbers(judge.shared)
+        return cls(features, *rows, own, new, vectors, learned, worth)
 
     def for_model(self, relations: Vocabulary, vectors: Tensor, features: tuple[str, ...]) -> ClaimJudge:
         """The judge by the ids of a model's relations; refused if it learned with another one, or on other evidence."""
@@ -148,7 +179,7 @@ class FittedJudge:
             "new": self.new,
             "vectors": self.vectors,
             "learned": self.learned,
-        }
+        } | ({} if self.worth is None else {"worth": vars(self.worth)})
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FittedJudge:
@@ -164,7 +195,8 @@ class FittedJudge:
         new: Any = values.get("new")
         if not isinstance(new, str):
             raise InputError(f"new end of a judge is {new!r} and not {', '.join(ENDS)}; {AGAIN}")
-        return cls(tuple(names), centre, scale, shared, weights, new, vectors, learned)  # type: ignore[arg-type]
+        worth = _worth(values.get("worth"))
+        return cls(tuple(names), centre, scale, shared, weights, new, vectors, learned, worth)  # type: ignore[arg-type]
 
 
 def vectors_digest(vectors: Tensor) -> str:
@@ -174,6 +206,16 @@ def vectors_digest(vectors: Tensor) -> str:
 
 def _numbers(row: FloatArray) -> tuple[float, ...]:
     return tuple(row.tolist())
+
+
+def _worth(values: Any) -> Worth | None:
+    if values is None:
+        return None
+    numbers = [values.get(name) for name in ("accuracy", "slope", "claims")] if isinstance(values, dict) else []
+    accuracy, slope, claims = _row("worth", numbers or None)
+    if not (0 <= accuracy <= 1 and 0 <= slope < math.inf and claims >= 0):
+        raise InputError(f"worth of a judge is {values!r:.60}, and that is impossible; {AGAIN}")
+    return Worth(accuracy, slope, int(claims))
 
 
 def _row(name: str, values: Any) -> tuple[float, ...]:
