@@ -30,7 +30,10 @@ def test_a_newcomer_from_an_empty_form_to_its_language(films: Watched) -> None:
     table = page.get_by_role("table", name="TENET · language · ?")
     expect(table.get_by_role("row")).to_have_count(11)
     expect(table.get_by_role("row").nth(1)).to_contain_text("English")
-    expect(table.get_by_role("row").nth(1)).to_contain_text("−2.")
+    expect(table.get_by_role("row").nth(1)).to_contain_text("10 of 10 with directed_by Christopher Nolan")
+    page.get_by_label("By the vector alone").check()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(table.get_by_role("row").nth(1)).to_contain_text("English−")  # then a score is a distance
 
     table.get_by_role("link", name="English").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("English")

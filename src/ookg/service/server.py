@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import socket
@@ -91,8 +90,6 @@ def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests
         set_num_threads(max(1, get_num_threads() // settings.workers))
         end_with_parent()
     app = create_app(settings)
-    gc.collect()
-    gc.freeze()  # what is loaded by now stays, and to pass over it again takes a tenth of a second
     server = uvicorn_server(app)
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, server.handle_exit)  # also before it runs, and after it: then uvicorn raises it once more
