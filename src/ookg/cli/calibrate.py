@@ -15,7 +15,7 @@ from ookg.cli.console import (
     note,
     print_json,
     print_table,
-    triple_format,
+    read_given,
     whole_number,
 )
 
@@ -36,12 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, print, and store if asked to."""
     from pathlib import Path
 
-    from ookg.graph.triples import read_triples
     from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
     from ookg.system.files import check_place
 
-    held_out = read_triples(arguments.held_out, triple_format(arguments))
     model = load_current(arguments).version
+    held_out = read_given(arguments, arguments.held_out, model)
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model, arguments.journal)

@@ -27,8 +27,8 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    read_given,
     shortener,
-    triple_format,
     whole_number,
 )
 
@@ -162,7 +162,6 @@ def _known(arguments: argparse.Namespace) -> int:
     """Rank the answers to test triples of known entities, print, and write the ranks if asked to."""
     from ookg.evaluation.known_links import evaluate_known
     from ookg.graph.tables import table_ending
-    from ookg.graph.triples import read_triples
 
     others = ("data", "task", "protocol", "shots", "tasks", "chosen", "weights", "power", "smoothing", "prior")
     fitting = ("max_neighbors", "refine", *(f"refine_{name}" for name in ("steps", "seconds", "margin", "lr", "seed")))
@@ -170,10 +169,9 @@ def _known(arguments: argparse.Namespace) -> int:
     if arguments.ranks is not None:
         check_output(arguments.ranks, [arguments.test, arguments.valid], arguments.model, overwrite=arguments.overwrite)
         table_ending(arguments.ranks)
-    form = triple_format(arguments)
-    test = read_triples(arguments.test, form)
-    valid = () if arguments.valid is None else read_triples(arguments.valid, form)
     model = load_current(arguments, alone=arguments.alone).model_with_facts
+    test = read_given(arguments, arguments.test, model)
+    valid = () if arguments.valid is None else read_given(arguments, arguments.valid, model)
     result = evaluate_known(
         model,
         test,

@@ -23,7 +23,7 @@ from ookg.cli.console import (
     load_current,
     note,
     print_notes,
-    triple_format,
+    read_given,
 )
 
 if TYPE_CHECKING:
@@ -126,12 +126,11 @@ def _new_vectors(
     limit: NeighborLimit | None,
     refine: RefineSettings | None,
 ) -> NewVectors | None:
-    from ookg.graph.triples import read_triples
     from ookg.system.progress import Progress
 
     if arguments.given is None and not current.difference.added:
         return None
-    more = None if arguments.given is None else read_triples(arguments.given, triple_format(arguments))
+    more = None if arguments.given is None else read_given(arguments, arguments.given, current.model)
     with nullcontext() if refine is None else Progress("fitting new entities", refine.steps) as report:
         new = current.model.embed(
             current.given(more), weights=weights, limit=limit, refine=refine or False, report=report

@@ -17,6 +17,7 @@ from ookg.cli.console import (
     add_vectors_option,
     add_weight_options,
     chosen_limit,
+    chosen_prefixes,
     chosen_refine,
     chosen_weights,
     load_current,
@@ -25,8 +26,8 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    read_given,
     shortener,
-    triple_format,
     whole_number,
     with_vectors,
 )
@@ -50,14 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look for them and print."""
-    from ookg.graph.triples import read_triples
-
     current = load_current(arguments, alone=True)
     model = with_vectors(arguments, current.model)
-    given = current.given(read_triples(arguments.given, triple_format(arguments)) if arguments.given else None)
+    given = current.given(read_given(arguments, arguments.given, model) if arguments.given else None)
     weights, refine = chosen_weights(arguments), chosen_refine(arguments, model)
     extended = model.extend(given, weights=weights, limit=chosen_limit(arguments), refine=refine)
-    label = meant(arguments.entity, "entity", model.names, extended.has_entity)
+    label = meant(arguments.entity, "entity", model.names, extended.has_entity, chosen_prefixes(arguments))
     near = extended.neighbors(label, arguments.top)
     print_notes(extended.notes)
     name = model.names.name
