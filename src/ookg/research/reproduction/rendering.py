@@ -89,6 +89,8 @@ LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
+    "<": "$<$",
+    ">": "$>$",
 }
 
 
