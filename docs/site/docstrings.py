@@ -1,4 +1,4 @@
-"""Docstrings on the site: a line that explains an argument (`name: what it is`) begins on a line of its own there too."""
+"""Docstrings on the site: a line that explains an argument (`name: what it is`) begins on a line of its own."""
 
 from __future__ import annotations
 
