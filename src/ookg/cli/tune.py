@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     training.add_argument("--minutes", type=float, metavar="X", help="for about so long (10)")
     training.add_argument("--config", metavar="FILE", help="TOML file of the settings to start from (the default ones)")
     training.add_argument("--out", metavar="FILE", help="TOML file to write, for `ookg train --config`")
+    training.add_argument("--overwrite", action="store_true", help="replace the file of --out")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--retrain", action="store_true", help="train without the hidden entities (default)")
     way.add_argument("--quick", action="store_true", help="take the model's own vectors, which have seen the answers")
@@ -134,7 +135,7 @@ def _search_training(arguments: argparse.Namespace) -> int:
         )
     start = TrainingSettings() if arguments.config is None else read_settings(arguments.config)
     if arguments.out is not None:
-        check_output(arguments.out, [arguments.config, arguments.model])
+        check_output(arguments.out, [arguments.config, arguments.model], overwrite=arguments.overwrite)
     if Path(arguments.model).is_file():
         triples = read_triples(arguments.model, labels="refused")
     else:
