@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from ookg.errors import InputError
-from ookg.graph.tables import Tabular, read_table, write_table
+from ookg.graph.frames import Tabular
+from ookg.graph.tables import read_table, write_table
 
 TABLE = pa.table(
     {"entity": ["a", 'b "c", d', "é\tx"], "n": [1, None, 3], "vector": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.5]]}

@@ -166,6 +166,7 @@ where = ["--device", "cpu", "--data", {data!r}, "--out", {out!r}, "--models", {m
 for options in (
     ["--table", "continual", "--dataset", "ENTITY", "--method", "Updated TransE"],
     ["--table", "link-prediction", "--dataset", "FB15k-Head-10", "--method", "InvTransE"],
+    ["--table", "beyond", "--dataset", "FB15k-Head-10", "--method", "InvTransE + links"],
     ["--table", "few-shot", "--dataset", "GEN-FB15k-237-3", "--method", "InvTransE (uniform)"],
 ):
     assert main(["reproduce", *options, *where]) == 0

@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written_is_no_problem(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(counts, "write_arrays", full)
+    monkeypatch.setattr("ookg.storage.data.write_arrays", full)
     assert answers(ookg.load(stored)) == answers(model)
     assert files(stored) == []
 

@@ -58,7 +58,7 @@ def test_memory_decides_where_tables_lie(memory: Callable[[int | None], None]) -
 
 def test_a_plan_in_words_and_values(memory: Callable[[int | None], None]) -> None:
     memory(2 * GIGABYTE)
-    there = replace(plan((1_000_000, 10, 500_000), TrainingSettings(dim=100), CPU), steps_per_second=50.0)
+    there = replace(plan((1_000_000, 10, 500_000), TrainingSettings(dim=100, steps=20_000), CPU), steps_per_second=50.0)
     first, second = there.lines()
     assert first == (
         "plan: transe by sparse-adam; tables of 1.2 GB in memory; 1.3 GB of memory are needed, 2.0 GB are free"

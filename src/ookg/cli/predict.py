@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from ookg.extension.extended import ExtendedModel
     from ookg.extension.likely import End
     from ookg.extension.questions import AnswerOptions, Question
+    from ookg.graph.frames import Tabular
     from ookg.graph.names import Names
-    from ookg.graph.tables import Tabular
     from ookg.newcomers.refinement import RefineSettings
 
 MOST_SHARES, MOST_TRIPLES = 5, 10  # of an answer, and of a vector, that are printed

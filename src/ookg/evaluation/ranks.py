@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from ookg.errors import FileError, InputError
-from ookg.graph.tables import Tabular, read_table, write_table
+from ookg.graph.frames import Tabular
+from ookg.graph.tables import read_table, write_table
 from ookg.scoring.ranking import RankSummary
 from ookg.types import BoolArray, FloatArray, IntArray
 
@@ -146,7 +147,7 @@ def read_ranks(path: str | Path) -> QuestionRanks:
         columns["tail"],
         np.array([value == "tail" for value in columns["asked"]], dtype=np.bool_),
         np.array([_number(value) for value in columns["rank"]], dtype=np.float64),
-        np.array([-1 if value is None else int(_number(value)) for value in counts], dtype=np.int64),
+        np.array([-1 if value in (None, "") else int(_number(value)) for value in counts], dtype=np.int64),
     )
     if len(set(ranks.questions)) < len(ranks):
         raise FileError(path, "a question that is there twice", "write each question once")

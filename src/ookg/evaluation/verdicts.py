@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from ookg.graph.tables import Tabular
+from ookg.graph.frames import Tabular
 from ookg.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -53,6 +51,8 @@ class Classification(Tabular):
 
     def to_arrow(self) -> Any:
         """A row for each claim, with the fields of a `Verdict`; null for None."""
+        import pyarrow as pa  # a machine that only computes has none
+
         kinds = {"head": pa.string(), "relation": pa.string(), "tail": pa.string(), "verdict": pa.bool_()}
         names = [one.name for one in fields(Verdict)]
         return pa.table(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ookg.extension.question import Question
-from ookg.graph.tables import Tabular
+from ookg.graph.frames import Tabular
 from ookg.graph.vectors import vector_table
 from ookg.simulation.trust import Trust, TrustTable
 from ookg.system.display import counted

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +23,6 @@ from ookg.system.limits import check_line
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ENDINGS = (".parquet", *DELIMITERS, ".jsonl")
 ROWS_AT_ONCE = 1 << 14
-
-
-class Tabular(ABC):
-    """Something that is a table too; only Arrow is needed for it, pandas and polars where they are asked for."""
-
-    @abstractmethod
-    def to_arrow(self) -> Any:
-        """As an Arrow table."""
-
-    def to_pandas(self) -> Any:
-        """As a pandas frame."""
-        _imported("pandas")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """As a polars frame."""
-        return _imported("polars").from_arrow(self.to_arrow())
-
-
-def _imported(library: str) -> Any:
-    try:
-        return import_module(library)
-    except ImportError:
-        raise InputError(f"{library} is not installed; install it, or take to_arrow()") from None
 
 
 def table_ending(path: str | Path) -> str:

@@ -20,7 +20,6 @@ from safetensors import SafetensorError, safe_open
 from ookg.errors import InputError
 from ookg.graph.known import KnownGraph
 from ookg.models.embedding import Embedding
-from ookg.storage.data import mapped_arrays, write_arrays
 from ookg.system.files import atomic_write
 from ookg.types import Array
 
@@ -61,6 +60,8 @@ def read_counts(path: Path) -> dict[str, Array]:
         about = json.loads((file.metadata() or {}).get("ookg", "{}"))
     if about.get("format") != FORMAT:
         raise ValueError(f"its format is {about.get('format')!r}, expected {FORMAT!r}")
+    from ookg.storage.data import mapped_arrays  # a machine that only computes cannot read the rest of it
+
     arrays = mapped_arrays(path)
     if about.get("digest") != _digest(arrays):
         raise ValueError("its content is not what was written")
@@ -78,6 +79,8 @@ def counts_problem(path: Path) -> str | None:
 
 
 def _write(path: Path, arrays: dict[str, Array]) -> None:
+    from ookg.storage.data import write_arrays
+
     with atomic_write(path) as temporary:
         write_arrays(temporary, arrays, {"ookg": json.dumps({"format": FORMAT, "digest": _digest(arrays)})})
 
