@@ -21,10 +21,10 @@ from ookg.research.reproduction.tables import Cell
 SETTINGS = "dim = 16\nsteps = 60\nbatch = 256\nnegatives = 8\nlr = 0.02\nmargin = 6.0\nlr_drops = []\n"
 
 
-def documented() -> str:
-    """The file of the documentation."""
+def documented(name: str) -> str:
+    """A file of the documentation."""
     page = (Path(__file__).parents[2] / "docs" / "own-method.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(# median\.py\n.*?)```", page, re.DOTALL)
+    found = re.search(rf"```python\n(# {re.escape(name)}\n.*?)```", page, re.DOTALL)
     assert found is not None
     return found.group(1)
 
@@ -44,7 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_triples("films.tsv", film_graph())
     assert main(["datasets", "split", "films.tsv", "--out", "mine", "--share", "0.1"]) == 0
-    Path("median.py").write_text(documented(), encoding="utf-8")
+    Path("median.py").write_text(documented("median.py"), encoding="utf-8")
     Path("settings.toml").write_text(SETTINGS, encoding="utf-8")
     return tmp_path
 
@@ -79,31 +79,23 @@ def test_a_changed_file_is_another_method(place: Path, capsys: pytest.CaptureFix
     assert "made with other settings than now; remove it" in capsys.readouterr().err
 
 
+def test_changed_data_are_another_data_set(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce("--method", "median.py") == 0
+    test = place / "mine" / "test.txt"
+    test.write_text("".join(test.read_text("utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
+    capsys.readouterr()
+    assert reproduce("--method", "median.py") == 2
+    assert "made with other settings than now; remove it" in capsys.readouterr().err
+    (place / "other").mkdir()
+    (place / "mine").rename(place / "other" / "mine")
+    assert main(["datasets", "split", "films.tsv", "--out", "mine"]) == 0
+    OWN_SETS.clear()
+    assert main(["reproduce", "--dataset", "mine", "other/mine", "--method", "median.py", "--from-results"]) == 2
+    assert "rename one of the folders" in capsys.readouterr().err
+
+
 def test_a_scorer_of_ones_own_is_evaluated(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "popular.py").write_text(
-        """
-import numpy as np
-import torch
-from ookg.scoring.scorer import Scorer
-
-TASKS = ("link-prediction",)
-
-class Popular(Scorer):
-    def __init__(self, dataset):
-        self.num_known, self.num_relations = dataset.num_known, dataset.num_trained
-        self.counts = np.bincount(dataset.train[:, [0, 2]].ravel(), minlength=dataset.num_known).astype(np.float32)
-    def answerable(self, queries):
-        return np.ones(len(queries), dtype=bool)
-    def answer_scores(self, queries):
-        return torch.from_numpy(np.tile(self.counts, (len(queries), 1)))
-    def scores(self, triples):
-        return self.counts[np.minimum(triples[:, 2], self.num_known - 1)].astype(float)
-
-def scorer(context):
-    return Popular(context.dataset)
-""",
-        encoding="utf-8",
-    )
+    (place / "popular.py").write_text(documented("popular.py"), encoding="utf-8")
     assert reproduce("--method", "popular.py", "--format", "markdown") == 0
     assert "| mine | popular |" in capsys.readouterr().out
 

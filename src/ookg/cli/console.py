@@ -387,14 +387,6 @@ def chosen_limit(arguments: argparse.Namespace) -> NeighborLimit | None:
     return None if arguments.max_neighbors is None else NeighborLimit(arguments.max_neighbors, arguments.neighbor_seed)
 
 
-def load_model(arguments: argparse.Namespace) -> Model:
-    """The model that the command names."""
-    from ookg.model.model import Model
-    from ookg.training.loop import choose_device
-
-    return Model.load(arguments.model, str(choose_device(arguments.device)))
-
-
 def load_current(arguments: argparse.Namespace, *, alone: bool = False) -> Current:
     """The model that the command names, with what was added to it and removed from it since.
 

@@ -272,7 +272,7 @@ def no_probability(label: str, *, is_new: bool) -> str:
     if is_new:
         remedy = "`ookg tune --save` does it, by simulation (see docs/asking.md)"
         return f"how likely answers about new entities such as {label!r} are was not measured with this model; {remedy}"
-    remedy = "`ookg calibrate DIR HELD_OUT` does it"
+    remedy = "`ookg calibrate DIR HELD_OUT --save` does it"
     return f"how likely answers about known entities such as {label!r} are was not measured with this model; {remedy}"
 
 

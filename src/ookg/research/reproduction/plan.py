@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ookg.datasets.published import published_sets
 from ookg.errors import InputError, unknown_name
@@ -27,6 +28,9 @@ from ookg.research.reproduction.results import Result, ResultsFolder, Run, plain
 from ookg.research.reproduction.tables import OWN, Line, Table, run_tables
 from ookg.system.machine import is_gpu
 from ookg.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from ookg.datasets.dataset import Dataset
 
 # What an evaluation takes, where no result says it.
 EVALUATION_SECONDS = {"gpu": 1.0, "cpu": 5.0}
@@ -113,7 +117,7 @@ class Selection:
 
 
 def _dataset(name: str, own_settings: TrainingSettings | None) -> str:
-    known = {known.lower(): known for known in (*OUR_SETS, *OWN_SETS)}
+    known = {known.lower(): known for known in OUR_SETS}
     if name.lower() in known:
         return known[name.lower()]
     if Path(name).is_dir():
@@ -129,8 +133,24 @@ def _own_set(folder: Path, settings: TrainingSettings) -> str:
     dataset = load_dataset(folder)
     if dataset.name.lower() in {name.lower() for name in OUR_SETS}:
         raise InputError(f"{folder}: a data set named {dataset.name}, as one of the tables is; rename the folder")
-    OWN_SETS[dataset.name] = OwnSet(folder.resolve(), dataset.task, settings.with_steps(len(dataset.train)))
+    there = OWN_SETS.get(dataset.name)
+    if there is not None and there.folder != folder.resolve():
+        raise InputError(f"{folder}: a data set named {dataset.name}, as {there.folder} is; rename one of the folders")
+    settings = settings.with_steps(len(dataset.train))
+    OWN_SETS[dataset.name] = OwnSet(folder.resolve(), _digest(dataset), dataset.task, settings)
     return dataset.name
+
+
+def _digest(dataset: Dataset) -> str:
+    """A name for all triples of a data set, with their labels."""
+    digest = hashlib.sha256()
+    for part in (dataset.train, dataset.valid, dataset.aux, dataset.test):
+        digest.update(part.ids.tobytes())
+        for labels in (part.entities.labels, part.relations.labels):
+            digest.update("\0".join(labels.to_pylist()).encode())
+        if part.truth is not None:
+            digest.update(part.truth.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _is_own(method: str) -> bool:

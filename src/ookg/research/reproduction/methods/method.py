@@ -44,9 +44,13 @@ ChangesByDataset = Mapping[tuple[str, str], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class OwnSet:
-    """A data set of one's own: its folder, its task, and how translational models are trained on it."""
+    """A data set of one's own: its folder, its task, and how translational models are trained on it.
+
+    digest: of its triples, so that results of another state of it are not taken for its own
+    """
 
     folder: Path
+    digest: str
     task: Task
     settings: TrainingSettings
 
@@ -138,6 +142,8 @@ def run_settings(method: Method, dataset: str, seed: int, variant: Variant) -> d
         how["protocol"] = variant.protocol
     elif method.fits_thresholds:
         how["equal_thresholds"] = "highest"  # which of the equally good ones is taken
+    if dataset in OWN_SETS:
+        how["data"] = OWN_SETS[dataset].digest
     return {"training": method.training(dataset, seed).to_dict(), "evaluation": how | dict(variant.options)}
 
 
