@@ -66,7 +66,7 @@ def test_everything_likely(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_probabilities_after_calibrating(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["predict", "model", "--device", "cpu", "--head", "e1", "--relation", "r0"]
     assert main([*ask, "--min-probability", "0.1"]) == 2
-    assert "`ookg calibrate DIR HELD_OUT` does it" in capsys.readouterr().err
+    assert "`ookg calibrate DIR HELD_OUT --save` does it" in capsys.readouterr().err
     calibrate = ["calibrate", "model", "held-out.tsv", "--device", "cpu"]
     assert main(calibrate) == 0
     assert "nothing is stored" in capsys.readouterr().out

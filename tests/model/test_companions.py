@@ -160,7 +160,7 @@ def test_others_are_refused_in_one_line(pair: Model) -> None:
 
 def test_a_pair_is_trained_stored_and_loaded_as_one(pair: Model, directory: Path, tmp_path: Path) -> None:
     assert list(pair.checkpoint.companions) == ["rotate"]
-    assert "with rotate" in repr(pair)
+    assert "TransE and RotatE of" in repr(pair)
     in_memory = ookg.train_together(random_triples(0), [SMALL, ROTATE], device="cpu")
     expected = scores(pair.extend(NEW), "n0")
     assert scores(in_memory.extend(NEW), "n0") == expected
@@ -337,7 +337,7 @@ def test_the_command_line_trains_and_asks_a_pair(
     Path("graph.tsv").write_text("".join("\t".join(row) + "\n" for row in random_triples(0)))
     sizes = ["--dim", "4", "--steps", "3", "--negatives", "2", "--device", "cpu"]
     assert main(["train", "graph.tsv", "--out", "m", "--model", "transe,rotate", *sizes]) == 0
-    assert "with rotate" in capsys.readouterr().err
+    assert "TransE and RotatE of" in capsys.readouterr().err
     said = []
     for more in ([], ["--alone"]):
         assert main(["predict", "m", "--head", "e1", "--relation", "r0", "--json", *more]) == 0

@@ -23,12 +23,12 @@ from ookg.cli.console import (
     chosen_refine,
     chosen_weights,
     load_current,
+    namer,
     note,
     print_json,
     print_notes,
     print_table,
     read_given,
-    shortener,
     whole_number,
 )
 
@@ -190,9 +190,9 @@ def _known(arguments: argparse.Namespace) -> int:
         return 0
     parts = [("all", {"": result.all}), ("tails and heads", result.by_direction)]
     parts += [("triples of the entity asked about", result.by_triples), ("relation", result.by_relation)]
-    short = shortener(arguments)
+    shown = namer(arguments, model.names)
     for title, figures in parts:
-        rows = [(short(name), one.summary.queries, *_with_interval(one)) for name, one in figures.items()]
+        rows = [(shown(name), one.summary.queries, *_with_interval(one)) for name, one in figures.items()]
         columns = (title, "questions", *RANK_COLUMNS, "MRR, 95 %", "Hits@10, 95 %")
         print_table(columns, rows, "link prediction among all known entities" if title == "all" else "")
     return 0
@@ -201,8 +201,9 @@ def _known(arguments: argparse.Namespace) -> int:
 def _with_interval(figures: RankFigures) -> tuple[object, ...]:
     """The figures as `RANK_COLUMNS` names them, and the intervals of two of them."""
     mrr, hits = figures.intervals["mrr"], figures.intervals["hits@10"]
-    shown = f"{mrr.low:.4f} to {mrr.high:.4f}", f"{hits.low:.1f} to {hits.high:.1f}"
-    return (*_rank_row(figures.summary), *shown)
+    if figures.summary.queries <= 2:  # of one triple, which says nothing about its spread
+        return (*_rank_row(figures.summary), None, None)
+    return (*_rank_row(figures.summary), f"{mrr.low:.4f} to {mrr.high:.4f}", f"{hits.low:.1f} to {hits.high:.1f}")
 
 
 def _refuse(arguments: argparse.Namespace, options: Sequence[str], problem: str) -> None:

@@ -326,14 +326,20 @@ def _print_reasons(answers: Sequence[Answer], shown: Callable[[str], str]) -> No
         ahead = f"{answer.lead:+.2f}" if answer.shares else "nothing ranks below it"
         print(f"{answer.rank:>4}  {shown(answer.entity)}  {ahead}")
         for share in answer.shares[:MOST_SHARES]:
-            print(f"      {share.worth:>+7.2f}  {share.text(shown)}")
+            print(f"      {_signed(share.worth)}  {share.text(shown)}")
         others = answer.shares[MOST_SHARES:]
         if others:
-            print(f"      {sum(share.worth for share in others):>+7.2f}  {len(others):,} more; --json lists them")
+            rest = _signed(sum(share.worth for share in others))
+            print(f"      {rest}  {len(others):,} more; --json lists them")
         counted = {share.reason for share in answer.shares[:MOST_SHARES] if share.worth > 0}
         for reason in answer.reasons:
             if reason not in counted:
                 print(f"               also: {reason.text(shown)}")
+
+
+def _signed(worth: float) -> str:
+    """A part with its sign; none for what rounds to nothing."""
+    return f"{worth:>+7.2f}" if abs(worth) >= 0.005 else f"{'0.00':>7}"
 
 
 def _link_in_words(asked: str, answer: Answer, shown: Callable[[str], str]) -> str:

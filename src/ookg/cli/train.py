@@ -164,13 +164,20 @@ def run(arguments: argparse.Namespace) -> int:
     provenances = [one.checkpoint.provenance for one in (model, *model.companions)]
     for provenance in provenances:
         for step, figure in provenance["validations"]:
-            note(f"validation at step {step:,}: {figure:.4f}")
+            note(f"validation at step {step:,}: {_figure_of(provenance)} {figure:.4f}")
     steps = " and ".join(f"{provenance['step']:,}" for provenance in provenances)
     seconds = sum(provenance["seconds"] for provenance in provenances)
-    note(f"{arguments.out}: {model!r} of step {steps}, {seconds:.1f} s")
+    models = " and ".join(type(one.checkpoint.embedding.geometry).__name__ for one in (model, *model.companions))
+    sizes = f"{len(model.entities):,} entities, {len(model.relations):,} relations"
+    note(f"{arguments.out}: {models} of {sizes}, as of step {steps}, in {seconds:.1f} s")
     for provenance in provenances:
         note(_quality_in_words(provenance["quality"]))
     return 0
+
+
+def _figure_of(provenance: dict[str, Any]) -> str:
+    """What the validations on the way measured."""
+    return str((provenance["quality"] or {}).get("figure", "figure"))
 
 
 def _quality_in_words(quality: dict[str, Any] | None) -> str:

@@ -84,8 +84,10 @@ def evaluate_known(
             raise InputError(f"{part.source}: it holds triples labelled false; give true ones")
     ids = asked.encoded(checkpoint.entities, checkpoint.relations)
     is_known: BoolArray = np.all(ids >= 0, axis=1)
+    if not len(ids):
+        raise InputError(f"{asked.source}: no triples to ask about; give some")
     if not is_known.any():
-        problem = f"{asked.source}: none of its {counted(len(ids), 'triple')} has known entities and a known relation"
+        problem = f"{asked.source}: no triple of {len(ids):,} has known entities and a known relation"
         raise InputError(f"{problem}; for new entities evaluate a data set with --dataset")
     chosen, kept = asked.select(is_known), ids[is_known].astype(np.int64)
     more = others.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)

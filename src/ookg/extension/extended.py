@@ -178,7 +178,7 @@ class ExtendedModel:
     def vectors(self) -> dict[str, Tensor]:
         """The vectors of all new entities that have one, by label; refined ones, or of weights that need no query."""
         if not self.preparation.is_single:
-            raise InputError(f"{NO_SINGLE_VECTOR}; extend with uniform or degree weights, or refine")
+            raise InputError(f"{NO_SINGLE_VECTOR}; take uniform or degree weights, or fit the vectors (refine)")
         return single_vectors(self._state)
 
     def neighbors(self, entity: str, top: int = 10) -> Neighbors:
@@ -186,7 +186,7 @@ class ExtendedModel:
         if top < 1:
             raise InputError(f"top {top}; ask for 1 or more neighbours")
         if not self.preparation.is_single:
-            raise InputError(f"{NO_SINGLE_VECTOR}; extend with uniform or degree weights, or refine")
+            raise InputError(f"{NO_SINGLE_VECTOR}; take uniform or degree weights, or fit the vectors (refine)")
         state = self._state
         return nearest(state, entity_id(state, entity), top)
 

@@ -141,7 +141,7 @@ def train(
             _say_what_is_planned(trainer, planned)
         trained = _with_progress(run) if progress else run.run()
         checkpoint = _checkpoint(triples, trained, settings, digest, run.seconds, target)
-        checkpoint.provenance["quality"] = _quality(checkpoint.embedding, trained, settings, held_out, valid)
+        checkpoint.provenance["quality"] = _quality(checkpoint.embedding, trained, settings, held_out, valid, validate)
         model = Model(checkpoint)
         if storage is not None:
             try:
@@ -220,13 +220,15 @@ def _quality(
     settings: TrainingSettings,
     held_out: HeldOut | None,
     valid: Triples | None,
+    validate: Validate | None,
 ) -> dict[str, Any] | None:
-    """How good the vectors are, by what figure, and on how many triples; None if nobody looked."""
+    """How good the vectors are, by what figure, and on how many triples; None if there is nothing to look at."""
     if held_out is not None:
         return {"figure": "MRR", "value": held_out.mrr(embedding), "triples": len(held_out), "of": "held-out triples"}
-    if valid is None or not tables.validations:
+    if valid is None or validate is None:
         return None
     figures = [figure for _, figure in tables.validations]
+    figures = figures or [validate(tables.entity_vectors, tables.relation_vectors)]
     value = max(figures) if settings.patience else figures[-1]
     if valid.truth is not None:
         return {"figure": "accuracy", "value": value, "triples": len(valid), "of": "labelled validation triples"}

@@ -60,18 +60,22 @@ class Match:
 
 
 def search(index: LabelIndex, new: list[str], text: str, *, limit: int, offset: int) -> list[Match]:
-    """One page of what fits: what begins with the text first; newcomers before the others."""
+    """One page of what fits: the label itself, then what begins with the text; newcomers before the others."""
     wanted = text.lower()
-    begin, rest = [], []
+    itself, begin, rest = [], [], []
     for label in new:
         texts = [label.lower(), (index.names.name(label) or "").lower()]
-        if any(one.startswith(wanted) for one in texts):
+        if label == text:
+            itself.append(label)
+        elif any(one.startswith(wanted) for one in texts):
             begin.append(label)
         elif any(wanted in one for one in texts):
             rest.append(label)
     known_begin, known_rest = index.matches(wanted)
+    known_itself = known_begin[known_begin == index.vocabulary.find(text)]
+    known_begin = np.setdiff1d(known_begin, known_itself)
     page: list[Match] = []
-    for labels, places in ((begin, known_begin), (rest, known_rest)):
+    for labels, places in ((itself, known_itself), (begin, known_begin), (rest, known_rest)):
         for part, is_new in ((labels, True), (places, False)):
             chosen = part[offset : offset + limit - len(page)]
             offset = max(0, offset - len(part))
