@@ -160,7 +160,7 @@ def test_others_are_refused_in_one_line(pair: Model) -> None:
 
 def test_a_pair_is_trained_stored_and_loaded_as_one(pair: Model, directory: Path, tmp_path: Path) -> None:
     assert list(pair.checkpoint.companions) == ["rotate"]
-    assert "TransE and RotatE of" in repr(pair)
+    assert "with rotate" in repr(pair)
     in_memory = ookg.train_together(random_triples(0), [SMALL, ROTATE], device="cpu")
     expected = scores(pair.extend(NEW), "n0")
     assert scores(in_memory.extend(NEW), "n0") == expected
