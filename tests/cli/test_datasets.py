@@ -9,6 +9,8 @@ import pytest
 from ookg.cli import datasets as command
 from ookg.cli import main
 from ookg.datasets.folder import load_dataset
+from ookg.demo.tour import film_graph
+from ookg.graph.triples import write_triples
 
 TRAIN, AUX, TEST = "a\tlikes\tb\nb\tlikes\tc\nc\tknows\ta\n", "new\tlikes\ta\n", "new\tknows\tc\n"
 
@@ -301,3 +303,18 @@ def test_a_model_is_evaluated_on_a_growing_set(
     assert "after snapshot 0: MRR among all entities known by then" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "model"), "--dataset", str(out), "--task", "link-prediction"]) == 2
     assert "task is for data sets with new entities" in capsys.readouterr().err
+
+
+def test_a_folder_holds_one_kind_of_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = tmp_path / "graph.tsv"
+    write_triples(graph, film_graph())
+    kinds: dict[str, list[str]] = {"ordinary": [], "few-shot": ["--shots", "3"], "growing": ["--snapshots", "3"]}
+    for kind, options in kinds.items():
+        folder = str(tmp_path / kind)
+        assert main(["datasets", "split", str(graph), "--out", folder, *options]) == 0
+        before = sorted(path.name for path in Path(folder).iterdir())
+        for other in kinds.keys() - {kind}:
+            capsys.readouterr()
+            assert main(["datasets", "split", str(graph), "--out", folder, *kinds[other], "--overwrite"]) == 2
+            assert f"already holds a data set that is {kind}, and this one is {other}" in capsys.readouterr().err
+        assert sorted(path.name for path in Path(folder).iterdir()) == before

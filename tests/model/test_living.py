@@ -336,7 +336,7 @@ def test_what_belongs_to_old_vectors_goes(directory: Path) -> None:
     updated = living.update(QUICK)
     (note,) = updated.notes
     assert "belonged to the old vectors" in note
-    assert "`ookg audit --retrain --save`" in note
+    assert "`ookg audit DIR --save`" in note
     assert "judge" not in note  # there was none
     assert (living.model.choice.power, living.model.choice.calibration) == (3.0, {})
 

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"{arguments.out}: is the model itself; choose another directory")
     current = Current.load(arguments.model, journal=arguments.journal)
     waiting = current.position - current.version.checkpoint.journal
-    if waiting:
+    if waiting and current.is_changed:
         problem = f"{counted(waiting, 'batch', 'batches')} of its journal {'is' if waiting == 1 else 'are'}"
         raise InputError(f"{arguments.model}: {problem} not in its vectors; run `ookg update {arguments.model}` first")
     current.version.compacted().save(arguments.out)

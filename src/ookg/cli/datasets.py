@@ -32,7 +32,7 @@ from ookg.datasets.few_shot import (
     load_few_shot,
     write_few_shot,
 )
-from ookg.datasets.folder import find_dataset, load_dataset
+from ookg.datasets.folder import find_dataset, load_dataset, refuse_another_kind
 from ookg.datasets.growing import (
     GrowingDataset,
     check_growing_target,
@@ -274,6 +274,8 @@ def _split(arguments: argparse.Namespace) -> int:
         raise InputError(f"{source}: lies in the folder to overwrite; choose another one with --out")
     if arguments.snapshots is not None and arguments.shots is not None:
         raise InputError("--shots with --snapshots; a data set is few-shot or grows, leave one out")
+    kind = "growing" if arguments.snapshots is not None else "ordinary" if arguments.shots is None else "few-shot"
+    refuse_another_kind(folder, kind)
     if arguments.snapshots is not None:
         return _split_by_arrival(arguments, folder)
     if arguments.shots is not None:

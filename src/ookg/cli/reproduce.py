@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.from_results:
         make_missing(selection, places, arguments.device, progress=True)
     if arguments.markdown:
-        _fill(arguments.markdown, selection, places)
+        _fill(arguments.markdown, selection, places, arguments.interval)
     if arguments.figures:
         _draw(arguments.figures, selection, places)
     if arguments.json:
@@ -134,12 +134,12 @@ def _show(selection: Selection, places: Places, arguments: argparse.Namespace) -
             (print if arguments.format == "text" else note)(f"{name}: no result yet")
 
 
-def _fill(path: str, selection: Selection, places: Places) -> None:
+def _fill(path: str, selection: Selection, places: Places, interval: bool) -> None:
     from ookg.research.reproduction.rendering import rewrite_markdown
     from ookg.research.reproduction.runner import grids_for_marker
     from ookg.system.display import counted
 
-    count = rewrite_markdown(path, partial(grids_for_marker, places.results, selection.seeds))
+    count = rewrite_markdown(path, partial(grids_for_marker, places.results, selection.seeds, interval))
     note(f"{path}: {counted(count, 'table')} written")
 
 

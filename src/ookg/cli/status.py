@@ -50,7 +50,7 @@ def status_in_words(status: Status) -> list[str]:
         hits = f"{status.expected.hits_at_10:.0%} of right answers among the first ten"
         lines.append(f"new entities until an update: {hits}, MRR {status.expected.mrr:.3f} (expected)")
     elif status.new_entities:
-        lines.append("new entities until an update: not calibrated (`ookg audit --retrain --save` does it)")
+        lines.append("new entities until an update: not calibrated (`ookg audit DIR --save` does it)")
     if status.update is None:
         lines.append("an update: not possible, as it is not known how this model was trained")
     else:

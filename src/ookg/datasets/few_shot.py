@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ookg.datasets.dataset import Dataset, check_target, compact, part_files
+from ookg.datasets.dataset import Dataset, compact, part_files
 from ookg.datasets.places import data_folders
 from ookg.datasets.shots import TASK_SPLITS, EncodedFewShot, EncodedTasks, TaskSplit, first_of_each
 from ookg.errors import DatasetError, InputError, unknown_name
@@ -214,7 +214,6 @@ def write_few_shot(dataset: FewShotDataset, folder: str | Path, *, overwrite: bo
 def check_few_shot_target(folder: str | Path, *, overwrite: bool = False) -> None:
     """Refuse a folder that holds a data set, unless it is one that would be overwritten whole."""
     folder = Path(folder)
-    check_target(folder)
     written = {f"{part}.txt" for part in (KNOWN_PARTS[0], *TASK_PARTS)}
     there = [path.name for part in (*KNOWN_PARTS, *TASK_PARTS) for path in part_files(folder, part)]
     foreign = [name for name in there if name not in written]

@@ -19,6 +19,20 @@ from ookg.graph.vocabulary import Vocabulary
 from ookg.system.files import remove_remains
 
 
+def refuse_another_kind(folder: Path, kind: str) -> None:
+    """Refuse a folder that holds a data set of another kind: "ordinary", "few-shot" or "growing"."""
+    there = {
+        "few-shot": is_few_shot(folder),
+        "growing": bool(snapshot_folders(folder)),
+        "ordinary": any(part_files(folder, part) for part in PARTS),
+    }
+    for name, is_there in there.items():
+        if is_there and name != kind:
+            raise InputError(
+                f"{folder}: already holds a data set that is {name}, and this one is {kind}; choose another"
+            )
+
+
 def load_dataset(name_or_folder: str | Path, data: str | Path | None = None) -> Dataset:
     """Read a data set from its folder, or one of the published sets by its name.
 

@@ -197,7 +197,7 @@ def train_together(
             triples,
             one,
             out=place,
-            valid=valid if one.validate_every or not one.steps else None,
+            valid=valid,
             device=device,
             resume=resume,
             overwrite=overwrite,

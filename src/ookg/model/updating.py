@@ -264,7 +264,7 @@ def _kept_choice(choice: NewcomerChoice) -> tuple[NewcomerChoice | None, list[st
     if choice == NewcomerChoice():
         return None, []
     parts = (
-        ("what to expect of new entities", "ookg audit --retrain --save", choice.calibration),
+        ("what to expect of new entities", "ookg audit DIR --save", choice.calibration),
         ("the judge", "ookg classify --judge --save", choice.judge),
     )
     notes = [

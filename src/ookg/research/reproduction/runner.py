@@ -109,13 +109,15 @@ def _grids_by_task(table: Table, cells: list[Cell], interval: bool) -> list[Grid
     return [grid for grid in grids if grid.rows]
 
 
-def grids_for_marker(results: ResultsFolder, seeds: int | None, table: str, names: tuple[str, ...]) -> list[Grid]:
+def grids_for_marker(
+    results: ResultsFolder, seeds: int | None, interval: bool, table: str, names: tuple[str, ...]
+) -> list[Grid]:
     """What a place in a Markdown file shows: a table, only the lines of the data sets and methods named there."""
     lowered = {method.lower(): method for method in METHODS}
     methods = [name for name in names if name.lower() in lowered]
     datasets = [name for name in names if name.lower() not in lowered]
     selection = Selection.of([table], datasets or None, methods or None, seeds)
-    return [grid for made in grids(selection, results).values() for grid in made]
+    return [grid for made in grids(selection, results, interval).values() for grid in made]
 
 
 @dataclass(frozen=True)

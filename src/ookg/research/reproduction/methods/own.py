@@ -16,6 +16,7 @@ import importlib.util
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +49,14 @@ class OwnMethod(InverseMethod):
     digest: str = field(kw_only=True)
     file: str = field(kw_only=True)
 
+    def train(self, context: Context) -> Any:
+        """The vectors of the known entities; a scorer takes them when it first asks for them, if it does."""
+        return super().train(context) if self.gives_vectors else None
+
+    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
+        """Of the vectors; what a scorer does is not known."""
+        return super().rough_seconds(dataset, on_gpu) if self.gives_vectors else 0.0
+
     def variants(self, dataset: str) -> tuple[Variant, ...]:
         """One way to evaluate it."""
         del dataset
@@ -65,13 +74,13 @@ class OwnMethod(InverseMethod):
             said = f"{where.filename}, line {where.lineno}: {type(error).__name__}: {error}; mend the method"
             raise InputError(one_line(said)) from error
 
-    def scorer(self, context: Context, trained: Embedding, variant: Variant) -> Scorer:
+    def scorer(self, context: Context, trained: Any, variant: Variant) -> Scorer:
         """What the file makes of the data set."""
         from ookg.scoring.scorer import Scorer, TranslationScorer
 
         del variant
         dataset = context.dataset
-        made = self._made(OwnContext(context, trained))
+        made = self._made(OwnContext(context, self))
         if not self.gives_vectors:
             if not isinstance(made, Scorer):
                 problem = f"scorer gave a {type(made).__name__}"
@@ -97,15 +106,17 @@ class OwnMethod(InverseMethod):
         return TranslationScorer(replace(newcomers, refined=vectors.nan_to_num(0.0)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OwnContext:
-    """What a method of one's own works with.
-
-    embedding: vectors of the known entities and of the relations, trained on the data set by the settings of the tables
-    """
+    """What a method of one's own works with."""
 
     _context: Context
-    embedding: Embedding
+    _method: InverseMethod
+
+    @cached_property
+    def embedding(self) -> Embedding:
+        """Vectors of the known entities and of the relations, trained on the data set by the settings of the tables."""
+        return InverseMethod.train(self._method, self._context)
 
     @property
     def dataset(self) -> Any:
