@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,19 @@ def test_a_choice_stays_with_the_model(model: ookg.Model, tmp_path: Path) -> Non
     other = found.choice.calibrated({}, {"note": 1})
     chosen.with_choice(other).save_choice(str(tmp_path))  # the section alone
     assert ookg.load(str(tmp_path)).choice == other
+
+
+def test_what_two_commands_store_stays(model: ookg.Model, tmp_path: Path) -> None:
+    model.save(str(tmp_path))
+    one, two, three = (ookg.load(str(tmp_path)) for _ in range(3))
+    one.with_choice(replace(one.choice, power=2.5)).save_choice(str(tmp_path))
+    two.with_choice(replace(two.choice, simulation={"a": 1})).save_choice(str(tmp_path))
+    three.with_choice(replace(three.choice, simulation={"b": 2})).save_choice(str(tmp_path))
+    stored = ookg.load(str(tmp_path))
+    assert (stored.choice.power, stored.choice.simulation) == (2.5, {"b": 2, "a": 1})
+    stored.with_choice(replace(stored.choice, power=None, simulation={"b": 2})).save_choice(str(tmp_path))
+    stored = ookg.load(str(tmp_path))
+    assert (stored.choice.power, stored.choice.simulation) == (None, {"b": 2})
 
 
 def test_a_classification_can_be_pickled_and_printed(parts: dict[str, Split]) -> None:

@@ -119,7 +119,8 @@ class Model:
 
     def save_choice(self, directory: str | Path) -> None:
         """Store only what is chosen for new entities with this same model in a directory; its vectors stay."""
-        save_newcomer_choice(self.choice.to_dict(), directory, self.checkpoint)
+        before = (self._trained or self).checkpoint.newcomers
+        save_newcomer_choice(self.choice.to_dict(), directory, self.checkpoint, before)
 
     @property
     def choice(self) -> NewcomerChoice:

@@ -266,10 +266,11 @@ def _kept_choice(choice: NewcomerChoice) -> tuple[NewcomerChoice | None, list[st
     parts = (
         ("what to expect of new entities", "ookg audit DIR --save", choice.calibration),
         ("the judge", "ookg classify --judge --save", choice.judge),
+        ("how likely answers are", "ookg tune DIR --save` and `ookg calibrate DIR HELD_OUT --save", choice.likelihood),
     )
     notes = [
         f"{what} belonged to the old vectors and is gone; `{command}` stores it anew"
         for what, command, there in parts
         if there
     ]
-    return replace(choice, calibration={}, judge=None), notes
+    return replace(choice, calibration={}, judge=None, likelihood={}), notes

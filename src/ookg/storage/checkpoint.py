@@ -256,11 +256,14 @@ def naming_companions(description: dict[str, Any], numbers: dict[str, int]) -> d
     return named | {DIGEST: _content_digest(named)}
 
 
-def save_newcomer_choice(values: dict[str, Any], directory: str | Path, checkpoint: Checkpoint) -> None:
+def save_newcomer_choice(
+    values: dict[str, Any], directory: str | Path, checkpoint: Checkpoint, before: dict[str, Any] | None = None
+) -> None:
     """Store the settings for new entities with the model in a directory; nothing else of it is written.
 
     values: plain ones, as `NewcomerChoice.to_dict` gives them
     checkpoint: the model they were chosen for, which must be the one that is still there
+    before: what was stored when that was opened; what is as it was then stays as it is stored now
     """
     directory = Path(directory)
     read_description(directory)  # no lock is left where there is no model
@@ -270,7 +273,25 @@ def save_newcomer_choice(values: dict[str, Any], directory: str | Path, checkpoi
         if there != json.loads(json.dumps([checkpoint.settings, checkpoint.provenance])):
             problem = "another model has taken the place of the one this was found for"
             raise InputError(f"{directory}: {problem}; nothing is stored, run it again")
-        write_description(directory, description | {NEWCOMERS: _newcomer_section(values)})
+        stored = {name: value for name, value in description.get(NEWCOMERS, {}).items() if name != DIGEST}
+        changed = _changed(stored, json.loads(json.dumps(values)), json.loads(json.dumps(before or {})))
+        write_description(directory, description | {NEWCOMERS: _newcomer_section(changed)})
+
+
+def _changed(stored: dict[str, Any], values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """What is stored, with what is not as it was before: another command may have stored something meanwhile."""
+    changed = dict(stored)
+    for name in values.keys() | before.keys():
+        mine, old, theirs = (part.get(name) for part in (values, before, stored))
+        if mine == old and name in stored:
+            continue
+        if name not in values:
+            changed.pop(name, None)
+        elif isinstance(mine, dict) and isinstance(theirs, dict):
+            changed[name] = _changed(theirs, mine, old or {})
+        else:
+            changed[name] = mine
+    return changed
 
 
 def _newcomer_section(values: dict[str, Any]) -> dict[str, Any]:
