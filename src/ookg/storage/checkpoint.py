@@ -95,6 +95,7 @@ STATE_FILE = "training-state.safetensors"
 UPDATE_STATE_NAME = re.compile(r"update-to-([0-9]{1,18})\.safetensors")
 PROBE_FILE = ".probe"  # written and removed, to see whether anything can be
 NEWCOMERS = "newcomers"  # the section of model.json that holds the settings for new entities
+BY_NAME = ("ranking", "calibration", "likelihood", "simulation")  # parts of that section that have parts of their own
 DIGEST = "digest"  # in model.json and in that section: of all the rest
 ENTITY_TYPES = (torch.float16, torch.float32, torch.float64)  # relations have the last two
 DATA_NAME = re.compile(r"data-[0-9a-f]{8}")
@@ -287,7 +288,7 @@ def _changed(stored: dict[str, Any], values: dict[str, Any], before: dict[str, A
             continue
         if name not in values:
             changed.pop(name, None)
-        elif isinstance(mine, dict) and isinstance(theirs, dict):
+        elif name in BY_NAME and isinstance(mine, dict) and isinstance(theirs, dict):
             changed[name] = _changed(theirs, mine, old or {})
         else:
             changed[name] = mine
