@@ -349,3 +349,22 @@ def test_the_command_stores_the_judge_by_default(
     assert "is stored" not in again.err
     assert main([*command, "--no-judge"]) == 0
     assert "thresholds that known entities made new again have" in capsys.readouterr().err
+    # A question that needs no judge leaves the one that is there.
+    (tmp_path / "known").write_text("".join("\t".join(row) + "\n" for row in parts["valid"][:4]))
+    for options in ([*command[:-1], str(tmp_path / "known")], [*command, "--weights", "degree"]):
+        assert main(options) == 0
+        assert "the judge is stored" not in capsys.readouterr().err
+        assert ookg.load(tmp_path / "model").choice.judge is not None
+
+
+def test_a_model_of_16_bits_is_judged_too(model: ookg.Model, parts: dict[str, Rows]) -> None:
+    found = model.compacted().classify(parts["claims"], valid=parts["valid"], given=parts["given"])
+    assert found.judge is not None
+    assert found.accuracy is None or found.accuracy > 50
+
+
+def test_claims_without_training_triples_are_held_against_thresholds(model: ookg.Model, parts: dict[str, Rows]) -> None:
+    bare = ookg.Model(replace(model.checkpoint, graph=None))
+    found = bare.classify(parts["claims"], valid=parts["valid"], given=parts["given"])
+    assert found.judge is None
+    assert any("no training triples" in note for note in found.notes)

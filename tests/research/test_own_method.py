@@ -112,6 +112,12 @@ def test_a_scorer_of_ones_own_is_evaluated(place: Path, capsys: pytest.CaptureFi
         ("def vectors(context): return [[1.0]]\n", "an array of shape (1, 1); it must be"),
         ("def scorer(context): return 3\n", "gave a int; return an ookg.scoring.scorer.Scorer"),
         ("def vectors(context):\n    return context.nothing\n", "line 2: AttributeError"),
+        (
+            "from ookg.scoring.scorer import Scorer\nclass S(Scorer):\n    num_known = num_relations = 1\n"
+            "    def answerable(self, queries): return 1 / 0\n    def scores(self, triples): ...\n"
+            "    def answer_scores(self, queries): ...\ndef scorer(context): return S()\n",
+            "line 4: ZeroDivisionError",
+        ),
     ],
 )
 def test_a_file_that_is_no_method_is_refused(

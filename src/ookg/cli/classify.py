@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.save and judged.judge is None:
         note("no claim about a new entity, so there is no judge to store")
-    elif arguments.save or (arguments.judge is None and judged.judge is not stored):
+    elif judged.judge is not None and (arguments.save or (arguments.judge is None and judged.judge is not stored)):
         _store(model.with_judge(judged.judge), arguments)
     print_notes(judged.notes)
     if arguments.json:

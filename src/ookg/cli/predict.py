@@ -102,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("give one of --head, --tail, --entity and --questions")
     if arguments.relation is not None and {"entity", "questions"} & set(named):
         raise InputError(f"--relation with --{named[-1]}, which brings its own; leave it out")
+    if arguments.questions is not None and arguments.explain:
+        raise InputError("--explain with --questions; ask one question to see its reasons, or leave it out")
     if arguments.questions is not None and arguments.out is None:
         raise InputError("--questions without --out; name the file to write the answers to")
     if arguments.out is not None:
@@ -162,6 +164,7 @@ class _Asking:
         from ookg.extension.bulk import Asked, Everything, answer_all, check_questions, read_questions
         from ookg.extension.questions import Question
         from ookg.graph.tables import write_table
+        from ookg.system.display import counted
         from ookg.system.progress import Progress
 
         def by_id(one: Asked) -> Asked:
@@ -176,7 +179,8 @@ class _Asking:
         with Progress("answering", len(asked), "questions") as report:
             answers = answer_all(self.extended, asked, self.options, report)
         write_table(self.arguments.out, self._named(answers))
-        note(f"{self.arguments.out}: {answers.num_rows:,} answers to {len(asked):,} questions")
+        told = f"{counted(answers.num_rows, 'answer')} to {counted(len(asked), 'question')}"
+        note(f"{self.arguments.out}: {told}")
         if self.arguments.json:
             print_json({"questions": len(asked), "answers": answers.num_rows, "out": self.arguments.out})
         return 0

@@ -188,8 +188,10 @@ def _quality_in_words(quality: dict[str, Any] | None) -> str:
 
 
 def _print_plans(arguments: argparse.Namespace, triples: Triples, settings: list[TrainingSettings]) -> int:
-    """What training each model would take."""
-    from ookg.model.train import plan_training
+    """What training each model would take; what would be refused is refused."""
+    from ookg.model.train import Storage, plan_training
+
+    Storage(Path(arguments.out), arguments.resume, arguments.overwrite).prepare()
 
     where: dict[str, Any] = {"out": arguments.out, "device": arguments.device, "tables": arguments.tables}
     plans = [plan_training(triples, one, **where) for one in settings]

@@ -50,6 +50,8 @@ def fit_judge(model: EvaluatedModel, valid: TripleSource, settings: JudgeSetting
     settings, valid = settings or JudgeSettings(), as_triples(valid, keep_duplicates=True)
     if settings.retrain:
         _check_trained(model.checkpoint)
+    elif model.checkpoint.statistics is None:
+        raise InputError("this model came without its training triples; classify without the judge")
     if valid.truth is None:
         raise InputError(f"{valid.source}: no label column; the judge learns from triples labelled 1 and 0")
     dataset = _dataset(model.checkpoint, valid)
@@ -78,7 +80,7 @@ def _fitted(checkpoint: Checkpoint, dataset: EncodedDataset, settings: JudgeSett
             label = "training without some entities"
             return _evidence(train_again(checkpoint, sample.train, sample.num_known, retraining, label), sample)
         own = checkpoint.embedding
-        rows = own.entities[torch.from_numpy(known).to(own.device)]
+        rows = own.rows(torch.from_numpy(known).to(own.device))
         return _evidence(Embedding(own.geometry, rows, own.relations), sample)
 
     learned, worth = learn_checked_judge(dataset, gather, settings)

@@ -150,7 +150,8 @@ def _on_newcomers(count: int, limits: Limits, judge: FittedJudge | None, worth: 
     if judge is not None:
         how = f"{claims} judged by all evidence: scores are log-odds"
     elif limits.new is None:
-        return f"{claims} held against thresholds of known entities, which are too strict: too few labelled claims"
+        why = "too few labelled claims, or no training triples"
+        return f"{claims} held against thresholds of known entities, which are too strict: {why}"
     else:
         how = f"{claims} held against thresholds that known entities made new again have"
     if worth is None:

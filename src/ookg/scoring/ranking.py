@@ -226,7 +226,7 @@ def _fastest(embedding: Embedding) -> Compare:
 
 def reference_rank_counts(embedding: Embedding, points: Tensor, answers: IntArray, others: AnswerIndex) -> RankCounts:
     """The comparison in plain PyTorch: the specification that the fast ones are tested against."""
-    counts = np.empty((2, len(answers)), dtype=np.int64)
+    embedding, counts = embedding.widened(), np.empty((2, len(answers)), dtype=np.int64)
     size = max(1, CHUNK_NUMBERS // max(1, embedding.num_entities))
     for start in range(0, len(answers), size):
         end = min(start + size, len(answers))

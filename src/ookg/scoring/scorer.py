@@ -106,7 +106,7 @@ class TranslationScorer(Scorer):
         embedding = self.newcomers.embedding
         scores = torch.empty(len(queries), self.num_known, dtype=embedding.dtype, device=embedding.device)
         for view in views(embedding, self._vectors(queries), queries):
-            gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.entities)
+            gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.widened().entities)
             if len(view.rows) == len(queries):
                 return -gaps
             scores[torch.from_numpy(view.rows).to(scores.device)] = -gaps
@@ -139,7 +139,7 @@ class TranslationScorer(Scorer):
         for rows, table in self._tables(queries, num_entities):
             part = queries.select(rows)
             for view in views(table, self._vectors(part), part):
-                gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.entities)
+                gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.widened().entities)
                 scores[torch.from_numpy(rows[view.rows]).to(scores.device)] = -gaps
         return scores.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 

@@ -36,8 +36,8 @@ class Thresholds:
         return cls(by_relation, best_threshold(scores, truth))
 
     def of(self, relations: IntArray) -> FloatArray:
-        """The threshold of each claim's relation; -1 is a relation without one."""
-        covered = np.append(self.by_relation, np.nan)[relations]
+        """The threshold of each claim's relation; -1, or one that came later, is a relation without one."""
+        covered = np.append(self.by_relation, np.nan)[np.where(relations < len(self.by_relation), relations, -1)]
         return np.where(np.isnan(covered), self.overall, covered)
 
     def margins(self, scores: FloatArray, relations: IntArray) -> FloatArray:

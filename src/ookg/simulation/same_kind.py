@@ -58,7 +58,7 @@ def thresholds_of_newcomers(
     if not sample.num_known:
         return None
     rows = torch.from_numpy(entities[: sample.num_known]).to(embedding.device)
-    known = Embedding(embedding.geometry, embedding.entities[rows], embedding.relations)
+    known = Embedding(embedding.geometry, embedding.rows(rows), embedding.relations)
     scores, truth = kind.newcomers(known, sample).scores(sample.test), sample.test_truth
     assert truth is not None  # `hidden_claims` labels its claims
     scored = ~np.isnan(scores)

@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -62,10 +63,16 @@ class OwnMethod(InverseMethod):
         del dataset
         return (Variant(options={"method": self.digest}),)
 
-    def _made(self, context: OwnContext) -> Any:
-        """What its function returns; an error of it in one line that says where."""
+    def figures(self, context: Context, trained: Any, variant: Variant) -> dict[str, float]:
+        """What it comes to."""
+        with self._errors_in_one_line():
+            return super().figures(context, trained, variant)
+
+    @contextmanager
+    def _errors_in_one_line(self) -> Iterator[None]:
+        """An error of the file, or of what it gave, in one line that says where."""
         try:
-            return self.make(context)
+            yield
         except OokgError:
             raise
         except Exception as error:  # whatever the file does
@@ -80,7 +87,7 @@ class OwnMethod(InverseMethod):
 
         del variant
         dataset = context.dataset
-        made = self._made(OwnContext(context, self))
+        made = self.make(OwnContext(context, self))
         if not self.gives_vectors:
             if not isinstance(made, Scorer):
                 problem = f"scorer gave a {type(made).__name__}"
