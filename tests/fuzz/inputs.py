@@ -71,7 +71,7 @@ TABLE_FILES = ("parquet", "csv", "jsonl")
 def kinds() -> list[Kind]:
     """Every kind of input that is read from files."""
     found = [_triples(ending) for ending in TRIPLE_FILES]
-    claims = ("classify", MODEL, "claims.tsv", "--valid", "valid.csv", "--given", "@triples/graph.tsv")
+    claims = ("classify", MODEL, "claims.tsv", "--valid", "valid.csv", "--given", "@triples/graph.tsv", "--no-judge")
     found.append(Kind("labelled claims", "claims", [claims, (*claims, "--json")]))
     found.append(
         Kind(
