@@ -139,5 +139,5 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-pins $(VENV)-python* $(TOOLS) $(BROWSER) $(SPARK) $(DOCS) site .pytest_cache .mypy_cache \
+	rm -rf $(VENV) $(VENV)-pins $(VENV)-python* $(TOOLS) $(BROWSER) $(SPARK) $(DOCS) site .cache .pytest_cache .mypy_cache \
 	  .ruff_cache
