@@ -51,7 +51,9 @@ def status_in_words(status: Status) -> list[str]:
         lines.append(f"new entities until an update: {hits}, MRR {status.expected.mrr:.3f} (expected)")
     elif status.new_entities:
         lines.append("new entities until an update: not calibrated (`ookg audit DIR --save` does it)")
-    if status.update is None:
+    if not (status.added or status.removed):
+        lines.append("an update: nothing to learn")
+    elif status.update is None:
         lines.append("an update: not possible, as it is not known how this model was trained")
     else:
         seconds, where = status.update.seconds, status.update.device
