@@ -23,7 +23,7 @@ from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.ways import Way, Ways
 
 FIT = ookg.RefineSettings(steps=5, margin=4.0, lr=0.05, negatives=8)
-FEW = RankingWeights.alone(vector=1.0, links=2.0, company=0.5, habits=0.1, new=-0.8)
+FEW = RankingWeights.alone(vector=1.0, links=2.0, company=0.5, habits=0.1, new=-0.3, hubness=0.9)
 MANY = RankingWeights.alone(vector=1.5, paths=0.4, company=0.2)
 WAYS = Ways([Way(1, False, FEW), Way(3, False, RankingWeights.alone()), Way(4, True, MANY)])
 

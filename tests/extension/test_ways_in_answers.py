@@ -18,7 +18,7 @@ from ookg.simulation.trust import Calibration, Outcomes
 from ookg.simulation.ways import DEFAULT_WAYS, Way, Ways
 
 FIT = ookg.RefineSettings(steps=5, margin=4.0, lr=0.05, negatives=8)
-COMPANY = ookg.RankingWeights.alone(vector=1.0, company=0.6, links=2.0, new=-1.0)
+COMPANY = ookg.RankingWeights.alone(vector=1.0, company=0.6, links=2.0, new=-1.0, hubness=0.5)
 WAYS = Ways(
     [
         Way(1, False, COMPANY),

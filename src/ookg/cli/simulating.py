@@ -45,13 +45,21 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted({whole_number(part) for part in text.split(",")}))
 
 
-def numbers_of_triples(current: Current) -> tuple[int, ...]:
-    """How many triples the added newcomers have: fewest, quartiles and most; beyond that, or if none came, a range."""
+def numbers_of_triples(current: Current, given: str | None = None) -> tuple[int, ...]:
+    """How many triples newcomers have: fewest, quartiles and most; beyond that, or if there are none, a range.
+
+    given: the file of their triples; None takes those that were added
+    """
+    from ookg.errors import InputError
+    from ookg.graph.triples import read_triples
     from ookg.simulation.choosing import KNOTS
 
-    added, known = current.difference.added, current.version.entities
+    known = current.version.entities
+    added = current.difference.added if given is None else list(read_triples(given, labels="refused"))
     ends = [end for head, _, tail in added for end in {head, tail}]
     counts = [count for label, count in Counter(ends).items() if known.find(label) is None]
+    if given is not None and not counts:
+        raise InputError(f"{given}: all entities are known to the model; give the triples of newcomers")
     if not counts:
         return KNOTS
     quartiles = {round(value) for value in quantiles([*counts, *counts], n=4, method="inclusive")}

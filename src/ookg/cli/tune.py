@@ -4,6 +4,9 @@ The power of the correlation weights, how vectors are refined, and the weights o
 of the hidden entities and reported on the other. It trains once without the hidden entities; --quick takes the model's
 own vectors instead, for a first look.
 
+--tasks chooses on the valid-tasks of a few-shot data set instead how newcomers with --shots given triples are
+answered; `ookg evaluate` reports on its test-tasks.
+
 --training chooses the settings of a training instead, for the graph of DIR or for a file of triples: it tries some
 within --minutes, judges them on held-out triples, and writes the better ones to --out, for `ookg train --config`.
 """
@@ -30,6 +33,7 @@ from ookg.cli.simulating import add_simulation_options, chosen_hiding, numbers_o
 
 if TYPE_CHECKING:
     from ookg.graph.triples import Triples
+    from ookg.simulation.ways import Ways
 
 SUMMARY = "choose the settings for new entities, or of a training, by simulation"
 
@@ -57,6 +61,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="for which numbers of triples to choose how newcomers are answered "
         "(those that the added newcomers have; 1,3,10,30 if there are none)",
     )
+    parser.add_argument(
+        "--given", metavar="FILE", help="triples of newcomers: choose for the numbers of triples that these have"
+    )
+    tasks = parser.add_argument_group("on a few-shot data set instead of known entities")
+    tasks.add_argument("--tasks", metavar="NAME", help="its name or folder: its valid-tasks are what is chosen on")
+    tasks.add_argument("--shots", type=whole_numbers, metavar="K,K,...", help="how many triples of each are given")
     parser.add_argument("--save", action="store_true", help="store the choice with the model; its vectors stay")
     add_simulation_options(parser)
     add_json_option(parser)
@@ -71,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("minutes", "config", "out"):
         if getattr(arguments, option) is not None:
             raise InputError(f"--{option} without --training; give both")
+    if arguments.tasks is not None or arguments.shots is not None:
+        return _choose_on_tasks(arguments)
     from ookg.simulation.retraining import Retraining
     from ookg.simulation.tuning import TuningSettings
     from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
@@ -81,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"{problem}, which --quick does without; leave --quick out")
     retraining = None if arguments.quick else Retraining(arguments.steps, reference=False, progress=True)
     current = load_current(arguments)
-    model, numbers = current.version, arguments.triples or numbers_of_triples(current)
+    model, numbers = current.version, arguments.triples or numbers_of_triples(current, arguments.given)
     settings = TuningSettings(
         chosen_hiding(arguments), retraining, arguments.trials, arguments.seconds, progress=True, triples=numbers
     )
@@ -110,15 +122,56 @@ def run(arguments: argparse.Namespace) -> int:
     for name, weights in choice.ranking.items():
         print(f"combined, {name}: {', '.join(f'{what} {weight:g}' for what, weight in weights.items())}")
     if choice.ways is not None:
-        ways = [
-            (f"from {way.triples}", "fitted" if way.refine else "closed form", _weights_in_words(way.ranking))
-            for way in choice.ways
-        ]
-        print_table(("triples", "vector", "weights"), ways, "\nhow newcomers are answered")
+        _print_ways(choice.ways)
     print(f"best of closed form, refined and combined on the first half: {choice.best}")
     if not arguments.save and not arguments.quick:
         print("nothing is stored; --save stores it with the model")
     return 0
+
+
+def _choose_on_tasks(arguments: argparse.Namespace) -> int:
+    """Choose on valid-tasks, print, and store if asked for."""
+    from ookg.datasets.few_shot import load_few_shot
+    from ookg.errors import InputError
+    from ookg.evaluation.task_tuning import tune_on_tasks
+    from ookg.storage.checkpoint import MODEL_FILE, refuse_damage
+    from ookg.system.files import check_place
+
+    if arguments.tasks is None or arguments.shots is None:
+        raise InputError("--tasks and --shots go together, as in --tasks FB15k-237 --shots 1,3; give both")
+    for option in ("retrain", "quick", "seconds", "steps", "triples", "given", "sample"):
+        if getattr(arguments, option):
+            raise InputError(f"--{option} hides known entities, and --tasks has newcomers of its own; leave it out")
+    dataset = load_few_shot(arguments.tasks)
+    model = load_current(arguments, alone=True).version
+    if arguments.save:
+        check_place(Path(arguments.model) / MODEL_FILE)
+        refuse_damage(arguments.model, arguments.journal)
+    tuning = tune_on_tasks(model, dataset, arguments.shots, seed=arguments.seed)
+    if arguments.save:
+        model.with_choice(tuning.choice).save_choice(arguments.model)
+        note(f"{arguments.model}: the choice is stored")
+    if arguments.json:
+        print_json(tuning.to_dict())
+        return 0
+    rows = [
+        (one.triples, "fitted" if one.refine else "closed form", one.questions, one.alone, one.mrr)
+        for one in tuning.tried
+    ]
+    columns = ("given", "vector", "questions", "MRR, closed form alone", "MRR, chosen on other newcomers")
+    print_table(columns, rows, f"valid-tasks of {dataset.name}")
+    _print_ways(tuning.ways)
+    if not arguments.save:
+        print("nothing is stored; --save stores it with the model")
+    return 0
+
+
+def _print_ways(ways: Ways) -> None:
+    rows = [
+        (f"from {way.triples}", "fitted" if way.refine else "closed form", _weights_in_words(way.ranking))
+        for way in ways
+    ]
+    print_table(("triples", "vector", "weights"), rows, "\nhow newcomers are answered")
 
 
 def _search_training(arguments: argparse.Namespace) -> int:

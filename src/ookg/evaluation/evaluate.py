@@ -29,7 +29,7 @@ from ookg.graph.triples import Triples
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.given import Given, find_given
-from ookg.newcomers.reducer import Correlation, Degree, Precision, Weights
+from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform, Weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import PROTOCOLS, Protocol
 from ookg.scoring.queries import Queries
@@ -280,16 +280,27 @@ def evaluate_few_shot(
             'protocol "lan" asks no question with a new answer; choose all or paper for a few-shot data set'
         )
     ready = _ready(model, asked.dataset, weights, limit, options, progress)
-    encoded = ready.encoded
-    newcomer = np.where(asked.asks_tail, encoded.test[:, 0], encoded.test[:, 2])
-    shots = Shots(asked.split, asked.shots, encoded.aux, encoded.test, newcomer)
+    shots = _shots(asked, ready.encoded)
     queries = questions_of(shots)
     with _ranking(ready.scorer, queries, progress) as report:
         figures = few_shot_figures(
-            ready.scorer, encoded, shots, protocol=options.protocol, ties=options.ties, report=report
+            ready.scorer, ready.encoded, shots, protocol=options.protocol, ties=options.ties, report=report
         )
     without = _unreachable(ready.scorer, queries, options.protocol)
     return replace(figures, notes=[*ready.notes, *_note_on_new(without, options.protocol)])
+
+
+def encoded_shots(model: EvaluatedModel, asked: LabelledShots) -> tuple[EncodedDataset, Shots]:
+    """What is given and asked on the model's ids; the train part is the model's own."""
+    given = find_given(model.checkpoint, asked.dataset.aux, Uniform(), None)
+    encoded = _encoded(model, asked.dataset, given, "link-prediction")
+    _check_fit(model, asked.dataset, encoded.num_entities)
+    return replace(encoded, train=model.checkpoint.triples), _shots(asked, encoded)
+
+
+def _shots(asked: LabelledShots, encoded: EncodedDataset) -> Shots:
+    newcomer = np.where(asked.asks_tail, encoded.test[:, 0], encoded.test[:, 2])
+    return Shots(asked.split, asked.shots, encoded.aux, encoded.test, newcomer)
 
 
 @dataclass(frozen=True)

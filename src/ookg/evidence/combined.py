@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.links import Links
-from ookg.evidence.registry import NEW, SOURCES, VECTOR
+from ookg.evidence.registry import HUBNESS, NEW, SOURCES, VECTOR
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.evidence.weights import CLOSED_FORM_WEIGHTS, RankingWeights
 from ookg.graph.grown import MANY, GrownGraph, Triple
@@ -34,6 +34,7 @@ __all__ = [
     "answer_scores",
     "combined_scores",
     "reasons",
+    "spread_of_known",
     "standard_scores",
     "standardised",
 ]
@@ -155,9 +156,16 @@ def standardised(scores: Tensor, num_known: int) -> Tensor:
 
 @one_torch_thread()
 def _standardised_in_place(scores: Tensor, num_known: int) -> Tensor:
+    spread = spread_of_known(scores, num_known)
+    return scores.sub_(scores[:, :num_known].mean(dim=1, keepdim=True)).div_(spread)
+
+
+@one_torch_thread()
+def spread_of_known(scores: Tensor, num_known: int) -> Tensor:
+    """(queries, 1) the standard deviation of the scores of known entities."""
     known = scores[:, :num_known]
     spread = known.std(dim=1, keepdim=True, correction=0) if num_known > 1 else torch.ones_like(known[:, :1])
-    return scores.sub_(known.mean(dim=1, keepdim=True)).div_(spread.clamp_min_(torch.finfo(scores.dtype).tiny))
+    return spread.clamp_min_(torch.finfo(scores.dtype).tiny)
 
 
 def combined_scores(
@@ -165,19 +173,23 @@ def combined_scores(
     num_known: int,
     weights: RankingWeights,
     evidence: Callable[[str, torch.device], Tensor],
+    hubness: Callable[[int], Tensor],
 ) -> Tensor:
     """(queries, answers) w_vector · mean of standardised scores + (Σ w_source · evidence), in the order of the weights.
 
-    New answers, from `num_known` on, get w_new on top.
+    New answers, from `num_known` on, get w_new - w_hubness · mean of standardised hubness on top.
 
     This is the one place that says how a score is made, of one question as of many. The order is part of it: another
     order changes the last bits.
 
     vectors: (queries, answers) the scores of each model, one after the other; overwritten
     evidence: (queries, answers) that of a source, by its name, in a new tensor on a device
+    hubness: (queries or 1, new answers) how much nearer than usual these lie to everything under a model, by its number
     """
-    total, models = torch.empty(0), 0
+    total, models, nearer = torch.empty(0), 0, torch.zeros(1)
     for scores in vectors:
+        if weights[HUBNESS] != 0 and scores.shape[1] > num_known:
+            nearer = nearer.to(scores.device) + hubness(models).to(scores) / spread_of_known(scores, num_known)
         position = _standardised_in_place(scores, num_known)
         total = position if not models else total.add_(position)
         models += 1
@@ -190,15 +202,26 @@ def combined_scores(
         total.add_(added)
     if weights[NEW] != 0:
         total[:, num_known:] += weights[NEW]
+    if weights[HUBNESS] != 0 and total.shape[1] > num_known:
+        total[:, num_known:].sub_(nearer, alpha=weights[HUBNESS] / models)
     return total
 
 
 def answer_scores(
-    vectors: Sequence[Tensor], num_known: int, weights: RankingWeights, spoken: Mapping[str, Spoken]
+    vectors: Sequence[Tensor],
+    num_known: int,
+    weights: RankingWeights,
+    spoken: Mapping[str, Spoken],
+    hubness: Callable[[int], Tensor],
 ) -> Tensor:
-    """(answers,) the combined scores of the answers to one question. vectors: (answers,) of each model, overwritten"""
+    """(answers,) the combined scores of the answers to one question.
+
+    vectors: (answers,) of each model, overwritten; hubness: (new answers,) under each, by its number
+    """
     size, rows = len(vectors[0]), (scores[None] for scores in vectors)
-    return combined_scores(rows, num_known, weights, lambda name, _: spoken[name].row(size))[0]
+    return combined_scores(
+        rows, num_known, weights, lambda name, _: spoken[name].row(size), lambda model: hubness(model)[None]
+    )[0]
 
 
 @dataclass(frozen=True)
@@ -265,18 +288,37 @@ class CombinedScorer(Scorer):
         def evidence(name: str, device: torch.device) -> Tensor:
             return self.evidence[name].of_answers(queries, num_answers, device)
 
-        return combined_scores(vectors, self.num_known, self.weights, evidence)
+        def hubness(model: int) -> Tensor:
+            return self.vectors[model].hubness(queries, num_answers)
+
+        return combined_scores(vectors, self.num_known, self.weights, evidence, hubness)
 
     def scores(self, triples: IntArray) -> FloatArray:
         """The score of each triple's tail as the answer to (head, relation, ?)."""
-        scores = np.zeros(len(triples))
+        scores, nearer = np.zeros((2, len(triples)))
         for scorer in self.vectors:
-            scores += standard_scores(scorer, triples, asks_tail=True).position / len(self.vectors)
-        scores = self.weights[VECTOR] * scores
+            standing = standard_scores(scorer, triples, asks_tail=True)
+            scores += standing.position / len(self.vectors)
+            if self.weights[HUBNESS] != 0:
+                nearer += _tail_hubness(scorer, triples) / standing.spread / len(self.vectors)
+        scores = self.weights[VECTOR] * scores - self.weights[HUBNESS] * nearer
         for name, weight in self.weights.of_sources():
             source = self.evidence[name]
             scores = scores + weight * source.as_answers(source.of_claims(triples), asks_tail=True)
         return scores + weights_of_new(self.weights, triples[:, 2], self.num_known)
+
+
+def _tail_hubness(scorer: Scorer, triples: IntArray) -> FloatArray:
+    """(triples,) how much nearer than usual each tail lies to everything; 0 for a known one."""
+    hubness = np.zeros(len(triples))
+    head, relation, tail = triples.T
+    is_new = tail >= scorer.num_known
+    for one in np.unique(relation[is_new]).tolist():
+        rows = np.flatnonzero(is_new & (relation == one))
+        query = Queries(head[rows[:1]], relation[rows[:1]], tail[rows[:1]], np.ones(1, dtype=np.bool_))
+        of_new = scorer.hubness(query, int(tail.max()) + 1)[0].double().cpu().numpy()
+        hubness[rows] = of_new[tail[rows] - scorer.num_known]
+    return hubness
 
 
 @dataclass(frozen=True)
@@ -284,16 +326,18 @@ class Standing:
     """How a triple's end stands among all known entities at that end.
 
     position: (triples,) its score, standardised; share_better: (triples,) the share of known entities that score higher
+    spread: (triples,) the standard deviation of their scores
     """
 
     position: FloatArray
     share_better: FloatArray
+    spread: FloatArray
 
 
 def standard_scores(scorer: Scorer, triples: IntArray, *, asks_tail: bool) -> Standing:
     """The standing of each triple's tail (or head); NaN where the triple cannot be scored."""
     own = scorer.scores(triples)
-    position, better = np.full(len(triples), np.nan), np.full(len(triples), np.nan)
+    position, better, spreads = np.full((3, len(triples)), np.nan)
     near, far = (0, 2) if asks_tail else (2, 0)
     rows = np.flatnonzero(~np.isnan(own))
     size = max(1, SCORES_AT_ONCE // max(1, scorer.num_known))
@@ -312,4 +356,5 @@ def standard_scores(scorer: Scorer, triples: IntArray, *, asks_tail: bool) -> St
             better[chunk] = (scores > mine).float().mean(dim=1).double().cpu().numpy()
         spread.clamp_min_(torch.finfo(scores.dtype).tiny)
         position[chunk] = ((mine - mean) / spread)[:, 0].double().cpu().numpy()
-    return Standing(position, better)
+        spreads[chunk] = spread[:, 0].double().cpu().numpy()
+    return Standing(position, better, spreads)

@@ -11,13 +11,14 @@ from ookg.evidence.source import Source
 
 VECTOR = "vector"  # the weight of what is no source: where the vector points
 NEW = "new"  # likewise: what an answer that is itself new gets on top
+HUBNESS = "hubness"  # likewise: how much of what a new answer gains by lying near everything is taken off
 
 SOURCES: dict[str, type[Source]] = {source.name: source for source in (Links, Habits, Paths, Company)}
 
 
 def register(source: type[Source]) -> type[Source]:
     """Add a source after the existing ones; also works as a decorator of its class."""
-    if source.name in (VECTOR, NEW, *SOURCES) or not source.name.isidentifier():
+    if source.name in (VECTOR, NEW, HUBNESS, *SOURCES) or not source.name.isidentifier():
         raise InputError(f"a source named {source.name!r}, which is taken or no name; name it otherwise")
     SOURCES[source.name] = source
     return source

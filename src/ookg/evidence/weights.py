@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from ookg.errors import InputError
-from ookg.evidence.registry import NEW, SOURCES, VECTOR
+from ookg.evidence.registry import HUBNESS, NEW, SOURCES, VECTOR
 
 VECTOR_WEIGHT, CLOSED_FORM_VECTOR_WEIGHT = 1.73, 1.33
 
@@ -20,7 +20,9 @@ class RankingWeights(Mapping[str, float]):
     links: of the confidence of the best direct link, 0 to 1; habits: of log(1 + times seen at this end of the relation)
     paths: of what paths of two steps lead to; company: of what those have who share a link with the asked entity; and
         any other registered source
-    new: what an answer that is itself new gets on top; below 0 as a rule, as few answers are
+    new: what an answer that is itself new gets on top
+    hubness: how much of a new answer's hubness is taken off: a vector that is a mean lies nearer to everything than a
+        trained one; 1 takes off what it is nearer to known entities on average, in the unit of the vector's score
 
     Weights are given by name, or in this order. What is not given has its default, which for all but vector, links and
     habits is 0. The defaults come from a simulation in the training triples of FB15k-Head-10; `ookg tune` fits
@@ -31,7 +33,7 @@ class RankingWeights(Mapping[str, float]):
     _values: dict[str, float]
 
     def __init__(self, *values: float, **named: float) -> None:
-        names = (VECTOR, *SOURCES, NEW)
+        names = (VECTOR, *SOURCES, NEW, HUBNESS)
         if len(values) > len(names):
             raise InputError(f"{len(values)} weights, and there are {', '.join(names)}; give weights by name")
         given: dict[str, float] = dict(zip(names, values, strict=False))
@@ -44,7 +46,8 @@ class RankingWeights(Mapping[str, float]):
         for name, value in given.items():
             if not _is_finite(value):
                 raise InputError(f"weight {name} is {value!r}; it must be a finite number")
-        defaults = {VECTOR: VECTOR_WEIGHT} | {name: source.weight for name, source in SOURCES.items()} | {NEW: 0.0}
+        defaults = {VECTOR: VECTOR_WEIGHT} | {name: source.weight for name, source in SOURCES.items()}
+        defaults |= {NEW: 0.0, HUBNESS: 0.0}
         # A source without a default is as if it were not there, unless it counts: so weights that were stored before
         # there was such a source are the same as those of today.
         self._values = {
@@ -66,17 +69,22 @@ class RankingWeights(Mapping[str, float]):
 
     def of_sources(self) -> list[tuple[str, float]]:
         """The sources that count, in the order in which they add up, and their weights."""
-        return [(name, weight) for name, weight in self._values.items() if name not in (VECTOR, NEW) and weight != 0]
+        return [(name, weight) for name, weight in self._values.items() if name in SOURCES and weight != 0]
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether anything counts beside the vector."""
+        return bool(self.of_sources() or self[NEW] or self[HUBNESS])
 
     def __getitem__(self, name: str) -> float:
         if name in self._values:
             return self._values[name]
-        if name in SOURCES or name == NEW:
+        if name in SOURCES or name in (NEW, HUBNESS):
             return 0.0
         raise KeyError(name)
 
     def __getattr__(self, name: str) -> float:
-        if not name.startswith("_") and name in (VECTOR, NEW, *SOURCES):
+        if not name.startswith("_") and name in (VECTOR, NEW, HUBNESS, *SOURCES):
             return self[name]
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse import csgraph
+from torch import Tensor
 
 from ookg.graph.grown import Batch, Triple
 from ookg.graph.statistics import GraphStatistics
@@ -61,6 +62,7 @@ class Group:
     is_crowd: whether its entities have nothing to do with each other, and are here because they came together
     is_here: (entities,) False for those that have left a crowd; None while none has
     trusts: what is known so far of an entity's trust, without and with all evidence
+    hubnesses: what is known so far of its entities' hubness, by the relation that sees them, -1 for any
     """
 
     entities: IntArray
@@ -74,6 +76,7 @@ class Group:
     is_crowd: bool = False
     is_here: BoolArray | None = None
     trusts: dict[tuple[int, bool | None], Trust] = field(default_factory=dict)
+    hubnesses: dict[int, Tensor] = field(default_factory=dict)
 
     @cached_property
     def _order(self) -> IntArray:

@@ -173,6 +173,22 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
         scores[group.entities[newcomers]] = np.where(np.isnan(gaps), -np.inf, -gaps)
 
 
+def _hubness(models: Sequence[State], relation: int, number: int) -> Tensor:
+    """(new entities,) how much nearer than usual each lies to everything under a model; 0 without a vector."""
+    state = models[number]
+    embedding = state.model.embedding
+    hubness = torch.zeros(len(state.entities) - state.num_known, dtype=embedding.dtype)
+    key = -1 if state.preparation.is_single else relation
+    for group in state.everyone:
+        if key not in group.hubnesses:
+            queries = None if key < 0 else np.full(len(group.entities), relation)
+            vectors = group.seen_in(state.graph.statistics).vectors(np.arange(len(group.entities)), queries)
+            group.hubnesses[key] = embedding.hubness(vectors).cpu()
+        newcomers = group.present
+        hubness[group.entities[newcomers] - state.num_known] = group.hubnesses[key][newcomers]
+    return hubness
+
+
 def _may_be_itself(state: State, asked: Asked) -> bool:
     """Whether the asked entity can be its own answer: training often has it so over the relation, or it is stated."""
     if asked.relation < state.num_trained and state.model.loops[asked.relation]:
@@ -194,7 +210,8 @@ def _prediction(
     counts = RankingWeights.alone() if weights is None and len(together) > 1 else weights
     spreads = _spreads(together, num_known, counts) if options.explain else []
     if counts is not None:
-        scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
+        hubness = partial(_hubness, [state, *(state.companions[number] for number in counting)], asked.relation)
+        scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken, hubness).numpy()
     likelihood = ranking.likelihood(state, entity, weights, len(together)) or ranking.unmeasured
     if likelihood is None and options.min_probability is not None:
         raise InputError(no_probability(state.entities.label(entity), is_new=entity >= num_known))
@@ -221,7 +238,8 @@ def _prediction(
     explained: Sequence[tuple[AnswerReason, ...]] = [()] * len(best)
     if options.explain:
         models = [state, *(state.companions[number] for number in counting)]
-        compared = Compared(models, spreads, asked, ranked, scores[ranked], counts, spoken)
+        nearer = [_hubness(models, asked.relation, number) for number in range(len(models))]
+        compared = Compared(models, spreads, asked, ranked, scores[ranked], counts, spoken, nearer)
         explained = what_speaks(state, asked, best)
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     speaks = reasons(spoken, weights, best) if weights is not None else [[] for _ in best]

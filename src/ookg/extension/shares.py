@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights
-from ookg.evidence.registry import NEW, VECTOR
+from ookg.evidence.registry import HUBNESS, NEW, VECTOR
 from ookg.evidence.source import Asked, Spoken
 from ookg.extension.answers import AnswerReason, Share
 from ookg.extension.groups import Group
@@ -71,6 +71,7 @@ class Compared:
     models: the state of the model, and of its companions where they counted; spreads: for each the spread of its
         distances, by which they were divided, or 1
     weights: of all evidence; None where the distance of one model alone ranked
+    hubness: (new entities,) under each model
     """
 
     models: Sequence[State]
@@ -80,6 +81,7 @@ class Compared:
     scores: Scores
     weights: RankingWeights | None
     spoken: dict[str, Spoken]
+    hubness: Sequence[Tensor]
 
     def of(self, place: int, reasons: dict[str, AnswerReason]) -> tuple[Share, ...]:
         """The parts for the answer at a place, largest first; reasons: by the name of their source."""
@@ -101,8 +103,19 @@ class Compared:
             said = self.spoken[name].of(self.answers)
             shares.append(Share(name, weight * float(said[place] - said[rivals].mean()), reason=reasons.get(name)))
         is_new = self.answers >= self.models[0].num_known
-        shares.append(Share("new", self.weights[NEW] * float(is_new[place] - is_new[rivals].mean())))
+        nearer = self._nearer
+        worth = self.weights[NEW] * float(is_new[place] - is_new[rivals].mean())
+        shares.append(Share("new", worth - self.weights[HUBNESS] * float(nearer[place] - nearer[rivals].mean())))
         return shares
+
+    @cached_property
+    def _nearer(self) -> FloatArray:
+        """(answers,) how much nearer than usual each lies to everything, in the mean over models; 0 for known ones."""
+        new = self.answers - self.models[0].num_known
+        nearer = np.zeros(len(new))
+        for hubness, spread in zip(self.hubness, self.spreads, strict=True):
+            nearer[new >= 0] += hubness.double().numpy()[new[new >= 0]] / spread / len(self.models)
+        return nearer
 
     def _vectors(self, place: int, rivals: IntArray) -> list[Share]:
         """What is usual, and each triple; summed over the models."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ookg.datasets.dataset import Dataset
 from ookg.datasets.encoded import Task
-from ookg.datasets.few_shot import FewShotDataset
+from ookg.datasets.few_shot import FewShotDataset, load_few_shot
 from ookg.datasets.growing import GrowingDataset
 from ookg.datasets.shots import TaskSplit
 from ookg.errors import InputError
@@ -23,6 +23,7 @@ from ookg.evaluation.few_shot import FewShotFigures
 from ookg.evaluation.growing import GrowthFigures
 from ookg.evaluation.judging import fit_judge
 from ookg.evaluation.known_links import KnownLinksResult, evaluate_known, fit_known_likelihood
+from ookg.evaluation.task_tuning import TaskTuning, tune_on_tasks
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
@@ -229,6 +230,12 @@ class Model:
     def tune(self, settings: TuningSettings | None = None) -> Tuning:
         """Choose power, refinement and combination on known entities made new again; `with_choice` takes the choice."""
         return tune(self.checkpoint, settings)
+
+    def tune_on_tasks(self, dataset: FewShotDataset | str | Path, shots: Sequence[int], *, seed: int = 0) -> TaskTuning:
+        """Choose how newcomers with so many given triples are answered, on the valid-tasks of a few-shot data set."""
+        return tune_on_tasks(
+            self, dataset if isinstance(dataset, FewShotDataset) else load_few_shot(dataset), shots, seed=seed
+        )
 
     def audit(self, settings: AuditSettings | None = None) -> Audit:
         """What a newcomer loses against a trained entity, measured on known entities made new again."""

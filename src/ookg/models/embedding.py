@@ -16,6 +16,8 @@ from ookg.types import FloatArray
 LARGEST_HALF = 65_504  # of 16 bits
 PART_ROWS = 1 << 20  # that are rounded at a time
 PAIRS = 1000  # of known entities, whose mean gap is a yardstick
+SAMPLE = 128  # known entities that vectors are compared with
+SAMPLE_NUMBERS = 1 << 22  # that such a comparison may hold at once
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,21 @@ class Embedding:
         """(rows,) gaps of entity vectors as they are stored, whatever a relation would see of them."""
         gaps: FloatArray = self.geometry.entity_gap(one, other).double().cpu().numpy()
         return gaps
+
+    def hubness(self, vectors: Tensor) -> Tensor:
+        """(rows,) how much nearer vectors lie to known entities than these do to one another; 0 where one is NaN.
+
+        A vector that is a mean lies nearer to the middle than those it was made of, and so nearer to whatever is asked.
+        Where a model does not say how far entities are apart, it is 0.
+        """
+        every = max(1, -(-self.num_entities // SAMPLE))
+        sample = self.entities[::every].to(self.dtype)
+        if self.num_entities < 2 or not self.geometry.has_entity_gap:
+            return vectors.new_zeros(len(vectors))
+        rows = max(1, SAMPLE_NUMBERS // (len(sample) * vectors.shape[1]))
+        parts = torch.split(vectors, rows)  # each row by itself: what it comes to does not depend on the others
+        gaps = torch.cat([self.geometry.entity_gap(part[:, None], sample[None]).mean(dim=1) for part in parts])
+        return (self.mean_gap - gaps).nan_to_num_(nan=0.0)
 
     def seen_by(self, relation: int) -> Embedding:
         """The entities as a relation sees them, in a space where distance is a gap between two points.

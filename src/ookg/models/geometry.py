@@ -148,6 +148,11 @@ class Geometry(ABC):
         blocks = [self.gap(points[:, None], block[None]) for block in torch.split(table, rows)]
         return torch.cat(blocks, dim=1) if blocks else points.new_empty(len(points), 0)
 
+    @property
+    def has_entity_gap(self) -> bool:
+        """Whether it says how far entities are apart."""
+        return not self.projects or type(self).entity_gap is not Geometry.entity_gap
+
     def entity_gap(self, x: Tensor, y: Tensor) -> Tensor:
         """How far entity vectors are apart as they are stored, whatever a relation would see of them."""
         if self.projects:

@@ -69,6 +69,11 @@ class Scorer(ABC):
         new = known.new_full((len(queries), num_entities - self.num_known), -torch.inf)
         return torch.cat([known, new], dim=1)
 
+    def hubness(self, queries: Queries, num_entities: int) -> Tensor:
+        """(queries or 1, new entities) how much nearer new ones lie to known entities than these do to one another."""
+        del queries
+        return torch.zeros(1, num_entities - self.num_known)
+
     def all_rank_counts(self, queries: Queries, others: AnswerIndex, num_entities: int) -> RankCounts:
         """Compare each answer with all of the first entities, known and new, but the query's other true answers.
 
@@ -142,6 +147,20 @@ class TranslationScorer(Scorer):
                 gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.widened().entities)
                 scores[torch.from_numpy(rows[view.rows]).to(scores.device)] = -gaps
         return scores.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+
+    def hubness(self, queries: Queries, num_entities: int) -> Tensor:
+        """That of the vectors that the queries' relations see."""
+        if num_entities == self.num_known:
+            return super().hubness(queries, num_entities)
+        hubness = torch.empty(0)
+        for rows, table in self._tables(queries, num_entities):
+            of_table = self.newcomers.embedding.hubness(table.entities[self.num_known :])
+            if len(rows) == len(queries):
+                return of_table[None]
+            if not len(hubness):
+                hubness = of_table.new_empty(len(queries), len(of_table))
+            hubness[torch.from_numpy(rows).to(hubness.device)] = of_table
+        return hubness
 
     def all_rank_counts(self, queries: Queries, others: AnswerIndex, num_entities: int) -> RankCounts:
         """Count what is nearer; what has no vector is nearer to nothing."""

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.evidence.combined import RankingWeights, standardised
-from ookg.evidence.registry import NEW, SOURCES, VECTOR
+from ookg.evidence.combined import RankingWeights, spread_of_known, standardised
+from ookg.evidence.registry import HUBNESS, NEW, SOURCES, VECTOR
 from ookg.graph.statistics import relations_with_loops
 from ookg.newcomers.reducer import Precision
 from ookg.newcomers.refinement import RefineSettings
@@ -30,20 +30,21 @@ from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
 from ookg.simulation.simulated import Simulation
 from ookg.simulation.ways import DEFAULT_WAYS, FITTED_RANKING, Way, Ways
-from ookg.types import BoolArray, FloatArray, IntArray
+from ookg.types import BoolArray, FloatArray
 
 KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
 ASKED_EACH = 4  # questions about an entity, at most
-MOST_QUESTIONS = 1000
+MOST_QUESTIONS = 2000
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
 LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse beside evidence than the closed form
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
-NAMES = (VECTOR, *SOURCES, NEW)
+NAMES = (VECTOR, *SOURCES, NEW, HUBNESS)
 # What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", in search of better.
 FACTORS, FIRST_WEIGHTS, STEPS = (0.0, 0.5, 0.7, 1.4, 2.0), (0.1, 0.3), (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
+EVIDENCE = (0.0, 0.5, 1.0, 3.0)  # times the weights of all but the vector: what outranks under any is a rival
 ROUNDS = 4  # over all weights, at most
 LEAST_GAIN, SMALLEST_STEP = 0.001, 1e-4  # of MRR: for another choice, and for another weight on the way
-RIVALS = 20  # the purpose of the random stream that samples questions and rivals
+HALVES = 20  # the purpose of the random stream that samples questions and halves newcomers
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,26 @@ def choose_ways(
     refine: how the vectors of each are fitted; None where they cannot be: then none are
     note: told of each that is tried
     """
+
+    def with_few(number: int) -> list[Simulation]:
+        return [one.with_few(number, seed, ASKED_EACH) for one in simulations]
+
+    return choose_ways_at(with_few, refine, triples, seed, note)
+
+
+def choose_ways_at(
+    given: Callable[[int], Sequence[Simulation]],
+    refine: Sequence[RefineSettings | None],
+    triples: Sequence[int],
+    seed: int = 0,
+    note: Callable[[Tried], None] | None = None,
+) -> Ways | None:
+    """The same. given: the simulations, one for each model, in which newcomers are given so many triples"""
     settings = [one for one in refine if one is not None]
-    can_fit = len(settings) == len(simulations)
+    can_fit = len(settings) == len(refine)
     tried: list[dict[bool, Tried]] = []
     for number in sorted(set(triples)):
-        some = [_some_questions(one.with_few(number, seed, ASKED_EACH), seed) for one in simulations]
+        some = [_some_questions(one, seed) for one in given(number)]
         if len(some[0].queries) < FEWEST_QUESTIONS or len(np.unique(some[0].queries.entity)) < 2:
             continue
         tried.append({})
@@ -100,7 +116,7 @@ def choose_ways(
 
 def _some_questions(simulation: Simulation, seed: int) -> Simulation:
     """The simulation with as many questions as are needed."""
-    queries, random = simulation.queries, np.random.default_rng([RIVALS, seed])
+    queries, random = simulation.queries, np.random.default_rng([HALVES, seed])
     rows = np.sort(random.permutation(len(queries))[:MOST_QUESTIONS])
     return replace(simulation, queries=queries.select(rows))
 
@@ -114,11 +130,12 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     plain_scorers, scorers = ([TranslationScorer(one, loops) for one in part] for part in (closed, fitted))
     queries = simulation.queries
     queries = queries.select(np.flatnonzero(scorers[0].answerable(queries) & scorers[0].is_answer(queries.answer)))
-    asked = _Asked.of(simulation, queries, scorers, seed)
-    halves = np.random.default_rng([RIVALS, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
-    start = asked.weights(FITTED_RANKING if refine else DEFAULT_WAYS.at(number).ranking)
+    ranking = FITTED_RANKING if refine else DEFAULT_WAYS.at(number).ranking
+    asked = _Asked.of(simulation, queries, scorers, ranking)
+    halves = np.random.default_rng([HALVES, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
+    start = asked.weights(ranking)
     usual, crossed = asked.reciprocal(start), asked.crossed(halves, start)
-    alone = _Asked.of(simulation, queries, plain_scorers, seed, (VECTOR,)) if refine else asked
+    alone = _Asked.of(simulation, queries, plain_scorers, ranking, (VECTOR,)) if refine else asked
     plain = alone.reciprocal(alone.weights(RankingWeights.alone()))
     weights, reciprocal = start, usual
     if is_better(crossed, usual):
@@ -154,29 +171,33 @@ class _Asked:
         simulation: Simulation,
         queries: Queries,
         scorers: Sequence[TranslationScorer],
-        seed: int,
+        ranking: RankingWeights,
         names: tuple[str, ...] = NAMES,
     ) -> _Asked:
-        """Of all entities, known and hidden, or of a random part of them if they are many."""
+        """Rivals are all entities, known and hidden. Of many, they are those that come nearest to outranking the right
+        answer, by the given weights or with more or less of all that is not the vector.
+        """
         size, device = len(simulation.hidden.entities), scorers[0].newcomers.embedding.device
-        room = max(1, FEATURE_NUMBERS // (len(NAMES) * max(1, len(queries))))
-        random = np.random.default_rng([RIVALS, seed, 2])
-        rivals = np.arange(size) if size <= room else np.sort(random.permutation(size)[:room])
-        columns = torch.from_numpy(rivals).to(device)
-        features = torch.empty(len(names), len(queries), 1 + len(rivals), device=device)
-        at_once = max(1, SCORES_AT_ONCE // size)
+        room = min(size, max(1, FEATURE_NUMBERS // (len(NAMES) * max(1, len(queries)))))
+        features = torch.empty(len(names), len(queries), 1 + room, device=device)
+        left_out = torch.zeros(len(queries), 1 + room, dtype=torch.bool, device=device)
+        more = torch.tensor([[ranking[name] * (1.0 if name == VECTOR else by) for by in EVIDENCE] for name in names])
+        at_once = max(1, SCORES_AT_ONCE // (size * len(names)))
         for start in range(0, len(queries), at_once):
             rows = slice(start, start + at_once)
             part = queries.select(rows)
-            answers = torch.from_numpy(part.answer).to(device)[:, None]
-            for place, name in enumerate(names):
-                values = _over_all(name, simulation, scorers, part, size)
-                features[place, rows, 0] = values.gather(1, answers)[:, 0]
-                features[place, rows, 1:] = values[:, columns]
-        left_out = _right_answers(simulation, queries, scorers[0], rivals).to(device)
-        left_out |= features[0].isinf()  # without a vector
-        left_out[:, 0] = False
-        features.masked_fill_(left_out[None], 0.0)
+            values = torch.stack([_over_all(name, simulation, scorers, part, size) for name in names])
+            answers = torch.from_numpy(part.answer).to(device)[None, :, None].expand(len(names), -1, 1)
+            right = values.gather(2, answers)
+            is_out = _right_answers(simulation, part, scorers[0], size).to(device) | values[0].isinf()
+            values.masked_fill_(is_out[None], 0.0)
+            if room < size:
+                lead = (values - right).permute(1, 2, 0) @ more.to(values)
+                columns = lead.amax(dim=2).masked_fill_(is_out, -torch.inf).topk(room, dim=1).indices
+                values = values.gather(2, columns[None].expand(len(names), -1, -1))
+                is_out = is_out.gather(1, columns)
+            features[:, rows, :1], features[:, rows, 1:] = right, values
+            left_out[rows, 1:] = is_out
         return cls(names, features, left_out)
 
     def weights(self, ranking: RankingWeights) -> FloatArray:
@@ -242,17 +263,21 @@ def _over_all(
         return torch.stack(parts).mean(dim=0) if len(parts) > 1 else parts[0]
     if name == NEW:
         return (torch.arange(size, device=device) >= scorers[0].num_known).float().expand(len(queries), size)
+    if name == HUBNESS:
+        nearer = torch.zeros(len(queries), size, device=device)
+        for one in scorers:
+            spread = spread_of_known(one.answer_scores(queries), one.num_known)
+            nearer[:, one.num_known :] -= one.hubness(queries, size).to(device) / spread / len(scorers)
+        return nearer
     return simulation.evidence[name].of_answers(queries, size, device)
 
 
-def _right_answers(simulation: Simulation, queries: Queries, scorer: TranslationScorer, rivals: IntArray) -> Tensor:
-    """(queries, 1 + rivals) which rivals are right answers too, or the asked entity where that cannot be one."""
+def _right_answers(simulation: Simulation, queries: Queries, scorer: TranslationScorer, size: int) -> Tensor:
+    """(queries, entities) which are right answers, or the asked entity where that cannot be one."""
     itself = ~scorer.may_be_itself(queries)
     loops = np.stack([queries.entity, queries.relation, queries.entity], axis=1)[itself]
     true = np.concatenate([simulation.hidden.true, loops])
-    query, answer = other_answers(queries, true, len(simulation.hidden.entities)).pairs(0, len(queries))
-    place = np.minimum(np.searchsorted(rivals, answer), len(rivals) - 1)
-    is_rival = rivals[place] == answer
-    is_right = torch.zeros(len(queries), 1 + len(rivals), dtype=torch.bool)
-    is_right[torch.from_numpy(query[is_rival]), torch.from_numpy(1 + place[is_rival])] = True
+    query, answer = other_answers(queries, true, size).pairs(0, len(queries))
+    is_right = torch.zeros(len(queries), size, dtype=torch.bool)
+    is_right[torch.from_numpy(query), torch.from_numpy(answer)] = True
     return is_right

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
-from ookg.evidence.registry import NEW
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -43,7 +42,7 @@ class Way:
     @property
     def evidence_weights(self) -> RankingWeights | None:
         """What the vector and all else count for; None if the vector alone ranks."""
-        return self.ranking if self.ranking.of_sources() or self.ranking[NEW] else None
+        return self.ranking if self.ranking.has_evidence else None
 
     def __str__(self) -> str:
         return self.in_words()
@@ -136,12 +135,12 @@ class Ways(Sequence[Way]):
 # (`benchmarks/few_triples.py`). Beside evidence, fitted vectors were no better there; `ookg tune` tries them.
 DEFAULT_WAYS = Ways(
     [
-        Way(1, False, RankingWeights.alone(vector=1.0, links=6.0, paths=0.2, company=0.3, new=-1.0)),
-        Way(6, False, RankingWeights.alone(vector=1.0, links=8.0, paths=0.3, company=0.4, new=-1.0)),
+        Way(1, False, RankingWeights.alone(vector=1.0, links=6.0, paths=0.2, company=0.3, new=-0.5, hubness=0.5)),
+        Way(6, False, RankingWeights.alone(vector=1.0, links=8.0, paths=0.3, company=0.4, new=-0.5, hubness=0.5)),
     ]
 )
-# What `ookg tune` starts from with fitted vectors. Newcomers that were fitted lie farther from all that is asked.
-FITTED_RANKING = RankingWeights.alone(vector=1.5, links=8.0, paths=0.2, company=0.4, new=1.0)
+# What `ookg tune` starts from with fitted vectors.
+FITTED_RANKING = RankingWeights.alone(vector=1.5, links=8.0, paths=0.2, company=0.4, new=0.5, hubness=0.5)
 
 
 class WaysScorer(Scorer):
