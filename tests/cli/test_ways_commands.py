@@ -16,6 +16,7 @@ from few_shot_sets import write_few_shot_set
 from ookg.cli import main
 from ookg.cli.simulating import numbers_of_triples, whole_numbers
 from ookg.datasets.few_shot import load_few_shot
+from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights
 from ookg.model.current import Current
 from ookg.model.living import LivingModel
@@ -114,6 +115,62 @@ def test_tune_stores_ways_and_predict_uses_them(run: Run) -> None:
     assert document["answers"][0]["entity"] == "l3"  # as all films of that studio
 
 
+def write_film_tasks(folder: Path) -> Path:
+    """The films of `write_graph`, of which 60 are newcomers: half of them in valid-tasks, half in test-tasks."""
+    write_graph(folder / "all.tsv")
+    rows = [line.split("\t") for line in (folder / "all.tsv").read_text().splitlines()]
+    parts: dict[str, list[str]] = {name: [] for name in ("in-graph", "train-tasks", "valid-tasks", "test-tasks")}
+    for head, relation, tail in rows:
+        film = int(head[1:])
+        name = (
+            "in-graph" if film < 130 else "train-tasks" if film < 140 else "valid-tasks" if film < 170 else "test-tasks"
+        )
+        parts[name].append("\t".join([head, relation, tail] if film < 140 else [head, head, relation, tail]))
+    (folder / "films").mkdir()
+    for name, lines in parts.items():
+        (folder / "films" / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    return folder / "films"
+
+
+def test_tune_chooses_on_valid_tasks(run: Run, tmp_path: Path) -> None:
+    tasks, model = str(write_film_tasks(tmp_path)), str(tmp_path / "model")
+    dataset = load_few_shot(tasks)
+    trained = ookg.train(dataset.train, SMALL.changed({"steps": 5}), device="cpu")
+    trained.with_choice(NewcomerChoice(power=2.0, refine=FIT)).save(model)
+    choose = ("tune", model, "--tasks", tasks, "--shots", "1")
+    before = json.loads(run("evaluate", model, "--dataset", tasks, "--shots", "1", "--json"))
+    document = json.loads(run(*choose, "--json"))
+    assert ookg.load(model).choice.ways is None  # nothing is stored unless it is asked for
+    (tried,) = document["tried"]
+    assert (tried["triples"], tried["questions"]) == (1, 90)
+    assert tried["mrr"] > tried["alone"]  # a film's studio says its language
+    text = run(*choose, "--save")
+    assert "valid-tasks of films" in text
+    assert "how newcomers are answered" in text
+    stored = ookg.load(model).choice
+    assert stored.ways == Ways([Way(1, False, RankingWeights.alone(**tried["ranking"]))])
+    assert (stored.power, stored.refine) == (2.0, FIT)  # all else stays
+    after = json.loads(run("evaluate", model, "--dataset", tasks, "--shots", "1", "--json"))
+    assert after != before
+    assert ookg.load(model).tune_on_tasks(tasks, [1]).choice.ways == stored.ways
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--tasks", "few"), "--tasks and --shots go together"),
+        (("--shots", "2"), "--tasks and --shots go together"),
+        (("--tasks", "few", "--shots", "2", "--triples", "3"), "--triples hides known entities"),
+        (("--tasks", "few", "--shots", "2", "--quick"), "--quick hides known entities"),
+        (("--tasks", "few", "--shots", "2"), "fewer than 60 questions in the valid-tasks of few"),
+        (("--tasks", "nowhere", "--shots", "2"), "nowhere"),
+        (("--given", "nowhere.tsv"), "nowhere.tsv"),
+    ],
+)
+def test_tasks_that_cannot_be_tuned_on(run: Run, options: tuple[str, ...], problem: str) -> None:
+    assert problem in run("tune", "model", *options, code=2)
+
+
 @pytest.mark.parametrize("text", ["0", "1,0", "-1", "", "1,,2", "many", "1.5"])
 def test_numbers_that_are_none_are_refused(
     folder: Path, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -148,6 +205,14 @@ def test_numbers_of_triples_are_those_of_the_added_newcomers(folder: Path, tmp_p
     assert (numbers[0], numbers[-2:]) == (min(counts), (max(counts), 30))
     assert list(numbers) == sorted(set(numbers))
     assert 2 in numbers
+
+
+def test_numbers_of_triples_are_those_of_a_file(folder: Path, tmp_path: Path) -> None:
+    current, file = Current.load(folder / "model"), tmp_path / "given.tsv"
+    assert numbers_of_triples(current, str(folder / "new.tsv")) == (1, 2, 3, 10, 30)  # x has 3, y has 1
+    file.write_text("e1\tr0\te2\n")
+    with pytest.raises(InputError, match=r"given\.tsv: all entities are known"):
+        numbers_of_triples(current, str(file))
 
 
 def test_a_model_without_training_triples_answers_by_its_vectors(run: Run, folder: Path) -> None:
