@@ -13,7 +13,7 @@ import ookg
 from ookg.cli import main
 from ookg.errors import InputError
 from ookg.evaluation.verdicts import Classification
-from ookg.evidence.claims import feature_names
+from ookg.evidence.claims import USE_FEATURES, feature_names
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.judge import MOST_NUMBERS, FittedJudge
 
@@ -166,7 +166,7 @@ def test_a_judge_of_another_model_is_refused(model: ookg.Model, parts: dict[str,
         fitted, features=fitted.features[1:], centre=fitted.centre[1:], scale=fitted.scale[1:],
         shared=fitted.shared[1:], own={},
     )  # fmt: skip
-    with pytest.raises(InputError, match="the judge weighs 13 features and the evidence has 14 others"):
+    with pytest.raises(InputError, match="the judge weighs 17 features and the evidence has 18 others"):
         model.with_judge(less)
     with pytest.raises(InputError, match="leave out weights, limit and refine"):
         model.classify(parts["claims"], valid=parts["valid"], judge=True, refine=True)
@@ -306,6 +306,28 @@ def test_a_judge_of_an_older_version_has_no_worth(
     for worth in ({}, [1], {"accuracy": 2, "slope": 1, "claims": 1}, {"accuracy": "x", "slope": 1, "claims": 1}):
         with pytest.raises(InputError, match="worth of a judge"):
             FittedJudge.from_dict(values | {"worth": worth})
+
+
+def test_a_judge_of_an_older_version_looks_at_what_it_knew(
+    model: ookg.Model, parts: dict[str, Rows], fitted: FittedJudge
+) -> None:
+    size = len(fitted.features) - len(USE_FEATURES)
+    old = replace(
+        fitted, features=fitted.features[:size], centre=fitted.centre[:size], scale=fitted.scale[:size],
+        shared=fitted.shared[: size + 1], own={label: row[: size + 1] for label, row in fitted.own.items()},
+    )  # fmt: skip
+    assert model.with_judge(old).judge == old
+    nothing = (0.0,) * len(USE_FEATURES)
+    without = replace(fitted, shared=old.shared + nothing, own={label: row + nothing for label, row in old.own.items()})
+    found, expected, new = (
+        [
+            claim.score
+            for claim in model.classify(parts["claims"], valid=parts["valid"], given=parts["given"], judge=one).claims
+        ]
+        for one in (old, without, fitted)
+    )
+    assert found == pytest.approx(expected)
+    assert found != pytest.approx(new)
 
 
 def test_a_stored_judge_that_does_not_fit_is_replaced_by_default(

@@ -104,13 +104,38 @@ def evidence_of(dataset: EncodedDataset, seeds: tuple[int, ...]) -> ClaimEvidenc
 def test_features_of_claims(dataset: EncodedDataset, seeds: tuple[int, ...]) -> None:
     evidence = evidence_of(dataset, seeds)
     found = evidence.features(dataset.test)
-    assert found.shape == (4, 5 * len(seeds) + 2 + 1 + 6)
+    assert found.shape == (4, 5 * len(seeds) + 2 + 1 + 6 + 4)
     assert np.isnan(found).any(axis=1).tolist() == [False, False, True, False]
     for number, scorer in enumerate(evidence.vectors):
         np.testing.assert_allclose(found[:, 5 * number], scorer.scores(dataset.test))
-    np.testing.assert_allclose(found[:, -6:], evidence.nearness.of_claims(dataset.test))
-    np.testing.assert_allclose(found[:, -7:-6], evidence.graph["links"].of_claims(dataset.test))
-    np.testing.assert_allclose(found[:, -9:-7], evidence.graph["habits"].of_claims(dataset.test))
+    np.testing.assert_allclose(found[:, -10:-4], evidence.nearness.of_claims(dataset.test))
+    np.testing.assert_allclose(found[:, -11:-10], evidence.graph["links"].of_claims(dataset.test))
+    np.testing.assert_allclose(found[:, -13:-11], evidence.graph["habits"].of_claims(dataset.test))
+    np.testing.assert_array_equal(found[:, -13:], evidence.graph_features(dataset.test))
+    # 12 has been a head of relation 0 and a tail of 1, 13 a head of 2; 14 has nothing.
+    heads, tails = ([set(dataset.train[dataset.train[:, 1] == r, end]) for r in range(3)] for end in (0, 2))
+    expected = [
+        [1, 4 in tails[0], 4 in heads[0], 0],
+        [0, 5 in tails[1], 5 in heads[1], 0],
+        [0, 1, 1 in heads[0], 0],
+        [1, 1, 1 in heads[0], 0],
+    ]
+    assert found[:, -4:].tolist() == np.array(expected, dtype=float).tolist()
+    assert evidence.graph_features(np.array([[2, 1, 12], [12, 1, 2]]))[:, -4:].tolist()[0][1] == 1  # 12 as a tail of 1
+    assert evidence.graph_features(np.array([[2, 1, 12], [12, 1, 2]]))[:, -4:].tolist()[1][3] == 1
+
+
+def test_claims_about_what_has_no_vector_can_be_judged_by_the_graph(dataset: EncodedDataset) -> None:
+    evidence = evidence_of(dataset, (0,))
+    truth = np.random.default_rng(0).random(len(dataset.train)) < 0.5
+    judge, by_graph = (
+        ClaimJudge.fit(features, dataset.train[:, 1], truth, dataset.num_trained)
+        for features in (evidence.features(dataset.train), evidence.graph_features(dataset.train))
+    )
+    alone, both = (JudgedScorer(evidence, judge, other).scores(dataset.test) for other in (None, by_graph))
+    assert np.isnan(alone).tolist() == [False, False, True, False]
+    expected = by_graph.log_odds(evidence.graph_features(dataset.test), dataset.test[:, 1])[2]
+    assert both.tolist() == [alone[0], alone[1], expected, alone[3]]
 
 
 def test_judged_answers_are_judged_claims(dataset: EncodedDataset) -> None:

@@ -329,7 +329,7 @@ def test_judged_claims_see_a_new_source() -> None:
     names = tuple(sorted(SOURCES))
     claims = random_triples(1, KNOWN, 10)
     widths = [len(SOURCES[name].features) for name in names]
-    assert ClaimEvidence((Fixed(0),), evidence, names).features(claims).shape == (len(claims), 5 + sum(widths) + 6)
+    assert ClaimEvidence((Fixed(0),), evidence, names).features(claims).shape == (len(claims), 5 + sum(widths) + 6 + 4)
 
 
 # Weights and names.

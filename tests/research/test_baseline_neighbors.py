@@ -127,6 +127,28 @@ def test_discounts_do_not_depend_on_the_own_relation() -> None:
     assert torch.equal(certain, mean)
 
 
+def test_whole_discounts_count_the_relations_of_neighbors_without_room() -> None:
+    implies = implication(TINY)
+    kept = NeighborTable.of(TINY, 1).with_discounts(implies)
+    found = NeighborTable.of(TINY, 1).with_whole_discounts(implies, TINY)
+    assert kept.discount is not None
+    assert found.discount is not None
+    assert kept.discount.tolist() == [[1.0]] * 7
+    # The first neighbour of entity 0 is over relation 0, and it also has 3 and 1: P(3 implies 0) = P(1 implies 0) = 1.
+    # Entity 2: 1, and P(0 implies 1) = P(2 implies 1) = 2/3. Entity 1 has relation 2 alone, 6 too.
+    expected = torch.tensor([2, 1, 5 / 3, 5 / 3, 2, 1])
+    torch.testing.assert_close(found.discount[[0, 1, 2, 3, 4, 6], 0], expected)
+
+
+def test_discounts_are_the_same_where_all_neighbors_have_room() -> None:
+    implies, table = implication(TINY), NeighborTable.of(TINY, 8)
+    kept, whole = table.with_discounts(implies).discount, table.with_whole_discounts(implies, TINY).discount
+    assert kept is not None
+    assert whole is not None
+    real = table.of_entities(torch.arange(7)).real
+    assert torch.equal(kept[real], whole[real])
+
+
 def test_no_aux_is_no_neighbors() -> None:
     table = NeighborTable.of(replace(TINY, aux=np.empty((0, 3), dtype=np.int64)), 8)
     assert table.count.tolist() == [3, 2, 3, 2, 0, 0, 0]

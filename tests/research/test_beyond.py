@@ -15,6 +15,7 @@ from ookg.datasets.encoded import EncodedDataset
 from ookg.datasets.folder import load_dataset
 from ookg.errors import InputError
 from ookg.evaluation.measuring import figures_of
+from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Correlation, Degree
@@ -121,7 +122,8 @@ def test_results_carry_the_settings(done: tuple[Places, list[Cell]]) -> None:
     assert "weights" not in refined["training"]
     assert refined["evaluation"] == {"equal_thresholds": "highest"}
     judged = stored(places, CLAIMS, "Judged TransE")["settings"]
-    assert judged["training"]["judge"] == {"share": 0.5, "seed": 0}
+    looks = {"features": list(feature_names()), "without_vectors": "by the graph"}
+    assert judged["training"]["judge"] == {"share": 0.5, "seed": 0} | looks
     assert judged["evaluation"] == {}  # it fits no thresholds
     for dataset, names in ((RANKS, FOR_RANKS), (CLAIMS, FOR_CLAIMS)):
         for name in names:

@@ -405,6 +405,14 @@ def test_list_says_what_there_is_to_do(command: Command) -> None:
     assert "0 of 1 to do" in command("--list", "--table", "link-prediction", *LINKS)
 
 
+def test_a_result_without_times_says_nothing_of_how_long_others_take(command: Command, places: Places) -> None:
+    command("--table", "link-prediction", *LINKS)
+    for path in Path(places.out).rglob("seed-*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": {}}))
+    (_, other) = json.loads(command("--list", *LINKS, "--seeds", "2", "--json"))
+    assert other["seconds"] > 3600  # the rough guess, as if there were no result
+
+
 def test_what_the_paper_does_not_print_is_run_only_by_name(command: Command) -> None:
     listed = json.loads(command("--list", "--table", "triplet-classification", "--json"))
     planned = {(entry["dataset"], entry["method"]) for entry in listed}

@@ -31,12 +31,18 @@ REGULARISATION = 2e-3
 OWN_SCALE = 0.5
 # What is looked at of each model's vectors, in the order of the columns.
 VECTOR_FEATURES = ("distance", "standing of the tail", "better tails", "standing of the head", "better heads")
+# Whether each end of the claim has stood at that end of its relation, and at the other one, however often.
+USE_FEATURES = ("head was a head", "tail was a tail", "tail was a head", "head was a tail")
 
 
 def feature_names(num_models: int = 1) -> tuple[str, ...]:
-    """What is looked at: of the vectors of `num_models` models, of each source of evidence, by name, and nearness."""
+    """What is looked at, in the order of the columns.
+
+    Of the vectors of `num_models` models, of each source of evidence, by name, nearness, and how the relation has used
+    both ends.
+    """
     of_sources = tuple(name for source in _sources() for name in SOURCES[source].features)
-    return VECTOR_FEATURES * num_models + of_sources + Nearness.features
+    return VECTOR_FEATURES * num_models + of_sources + Nearness.features + USE_FEATURES
 
 
 def _sources() -> tuple[str, ...]:
@@ -78,8 +84,15 @@ class ClaimEvidence:
             for asks_tail in (True, False):
                 standing = standard_scores(scorer, claims, asks_tail=asks_tail)
                 columns += [standing.position, -np.log(standing.share_better + SMALLEST_SHARE)]
-        beside = self.graph.of_claims(claims, self.sources), self.nearness.of_claims(claims)
-        return np.concatenate([np.stack(columns, axis=1), *beside], axis=1)
+        return np.concatenate([np.stack(columns, axis=1), self.graph_features(claims)], axis=1)
+
+    def graph_features(self, claims: IntArray) -> FloatArray:
+        """(claims, features) those of the graph alone, which every claim has: the last columns of `features`."""
+        habits = self.graph["habits"]
+        uses = np.concatenate([habits.of_claims(claims), habits.of_claims(claims[:, ::-1])], axis=1) > 0
+        return np.concatenate(
+            [self.graph.of_claims(claims, self.sources), self.nearness.of_claims(claims), uses], axis=1
+        )
 
 
 @dataclass(frozen=True)
@@ -128,12 +141,15 @@ def _with_constant(values: FloatArray) -> FloatArray:
 
 
 class JudgedScorer(Scorer):
-    """Log-odds of claims; a claim is held true from 0 on."""
+    """Log-odds of claims; a claim is held true from 0 on.
+
+    by_graph: a judge of the graph's features alone, for claims about what has no vector; None: they get no verdict
+    """
 
     threshold = 0.0
 
-    def __init__(self, evidence: ClaimEvidence, judge: ClaimJudge) -> None:
-        self.evidence, self.judge = evidence, judge
+    def __init__(self, evidence: ClaimEvidence, judge: ClaimJudge, by_graph: ClaimJudge | None = None) -> None:
+        self.evidence, self.judge, self.by_graph = evidence, judge, by_graph
         first = evidence.vectors[0]
         self.num_known, self.num_relations = first.num_known, first.num_relations
 
@@ -144,7 +160,12 @@ class JudgedScorer(Scorer):
 
     def scores(self, triples: IntArray) -> FloatArray:
         """The log-odds of each."""
-        return self.judge.log_odds(self.evidence.features(triples), triples[:, 1])
+        features = self.evidence.features(triples)
+        log_odds = self.judge.log_odds(features[:, : len(self.judge.centre)], triples[:, 1])  # an older one has fewer
+        if self.by_graph is None:
+            return log_odds
+        of_graph = features[:, len(VECTOR_FEATURES) * len(self.evidence.vectors) :]
+        return np.where(np.isnan(log_odds), self.by_graph.log_odds(of_graph, triples[:, 1]), log_odds)
 
     def answer_scores(self, queries: Queries) -> Tensor:
         """The log-odds of each query's triple with each known entity: one claim for each, so for few queries only."""

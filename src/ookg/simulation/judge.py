@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ookg.datasets.encoded import EncodedDataset
 from ookg.errors import InputError
-from ookg.evidence.claims import ClaimEvidence, ClaimJudge
+from ookg.evidence.claims import USE_FEATURES, ClaimEvidence, ClaimJudge
 from ookg.scoring.thresholds import Worth, crossed
 from ookg.simulation.hidden_claims import ENDS, hidden_claims
 from ookg.simulation.hiding import NewEnd
@@ -56,20 +56,29 @@ class JudgeSettings:
             raise InputError(f"new {self.new!r}; choose {', '.join(ENDS)}")
 
 
-def learn_judge(
+def learn_judges(
     dataset: EncodedDataset, gather: Callable[[EncodedDataset], ClaimEvidence], settings: JudgeSettings
-) -> ClaimJudge:
-    """The judge that the valid claims of a data set teach, their entities being hidden.
+) -> tuple[ClaimJudge, ClaimJudge]:
+    """The judge that the valid claims of a data set teach, their entities being hidden; and one by the graph alone.
 
+    The second is for claims about entities that have no vector, because nothing known is tied to them.
     gather: the evidence of a data set; for the simulated one it trains vectors without the hidden entities
     """
-    return learn_checked_judge(dataset, lambda sample, _: gather(sample), settings)[0]
+    sample, _ = hidden_claims(dataset, settings.seed, settings.share, settings.new)
+    assert sample.test_truth is not None  # `hide_claims` labels its claims
+    ClaimJudge.check(sample.test_truth)  # before the training, not after it
+    evidence, relations = gather(sample), sample.test[:, 1]
+    judge, by_graph = (
+        ClaimJudge.fit(features, relations, sample.test_truth, sample.num_trained)
+        for features in (evidence.features(sample.test), evidence.graph_features(sample.test))
+    )
+    return judge, by_graph
 
 
 def learn_checked_judge(
     dataset: EncodedDataset, gather: Callable[[EncodedDataset, IntArray], ClaimEvidence], settings: JudgeSettings
 ) -> tuple[ClaimJudge, Worth | None]:
-    """The same, and what such a judge is worth: each half of its claims is judged by one that learned from the other.
+    """The judge, and what it is worth: each half of its claims is judged by one that learned from the other.
 
     gather: is also given the ids that the known entities of the simulated data set have in the given one
     No worth where there are too few claims for that.
@@ -156,8 +165,11 @@ class FittedJudge:
         return cls(features, *rows, own, new, vectors, learned, worth)
 
     def for_model(self, relations: Vocabulary, vectors: Tensor, features: tuple[str, ...]) -> ClaimJudge:
-        """The judge by the ids of a model's relations; refused if it learned with another one, or on other evidence."""
-        if self.features != features:
+        """The judge by the ids of a model's relations; refused if it learned with another one, or on other evidence.
+
+        One of an older version did not look at how a relation uses the ends, which are the last features.
+        """
+        if self.features not in (features, features[: -len(USE_FEATURES)]):
             problem = f"the judge weighs {len(self.features)} features and the evidence has {len(features)} others"
             raise InputError(f"{problem}; {AGAIN}")
         ids = relations.ids(list(self.own)) if self.own else np.empty(0, dtype=np.int64)

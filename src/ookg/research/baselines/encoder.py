@@ -44,7 +44,10 @@ class Encoder(nn.Module):
         self.aggregator: Aggregator = Mean()  # of GNN-MEAN and ConvLayer
         if settings.method == "LAN":
             implies = implication(dataset, settings.own_relation)
-            self.table = self.table.with_discounts(implies.to(device))
+            if settings.discounts == "all":
+                self.table = self.table.with_whole_discounts(implies, dataset)
+            else:
+                self.table = self.table.with_discounts(implies.to(device))
             self.aggregator = LogicAttention(dim, implies)
         elif settings.method == "GNN-LSTM":
             self.aggregator = Lstm(dim)

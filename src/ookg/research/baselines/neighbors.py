@@ -98,7 +98,8 @@ class NeighborTable:
     def with_discounts(self, implies: Tensor) -> NeighborTable:
         """The table with LAN's 1 + max of P(r' implies r) over the owner's other relations r', 1 if there are none.
 
-        implies: (2R, 2R) as `implication` gives it, on the device of the table
+        Only the neighbours that the table has room for count. implies: (2R, 2R) as `implication` gives it, on the
+        device of the table
         """
         discount = torch.empty(self.relation.shape, device=self.relation.device)
         slots = torch.arange(self.width, device=self.relation.device)
@@ -109,6 +110,21 @@ class NeighborTable:
             counts = (slots < count[:, None])[:, :, None] & (other != own)  # (chunk, K, K)
             strongest = torch.where(counts, implies[other, own], 0.0).amax(dim=1)
             discount[start : start + at_once] = 1.0 + strongest
+        return NeighborTable(self.relation, self.entity, self.count, discount)
+
+    def with_whole_discounts(self, implies: Tensor, dataset: EncodedDataset) -> NeighborTable:
+        """The same over the relations of all neighbours that the data set has, as LAN's code does it."""
+        owner, relation = np.unique(_edges(dataset)[:, :2], axis=0).T
+        implied = implies.cpu().numpy()
+        strongest = np.zeros(len(owner), dtype=np.float32)
+        for own in np.split(np.arange(len(owner)), np.flatnonzero(np.diff(owner)) + 1):  # one owner's relations
+            shares = implied[np.ix_(relation[own], relation[own])]
+            np.fill_diagonal(shares, 0.0)
+            strongest[own] = shares.max(axis=0, initial=0.0)
+        owners = np.arange(len(self.relation))[:, None]
+        wanted = owners * len(implied) + self.relation.cpu().numpy()
+        place = np.searchsorted(owner * len(implied) + relation, wanted).clip(max=len(owner) - 1)
+        discount = torch.from_numpy(1.0 + strongest[place]).to(self.relation.device)  # anything in padding
         return NeighborTable(self.relation, self.entity, self.count, discount)
 
     def of_entities(self, entities: Tensor) -> Neighbors:

@@ -267,8 +267,8 @@ def _estimate(
     """Seconds for a training, unless its model is in the cache, and so many evaluations."""
     stored = [result for result in _stored(dataset, method, results) if result.device == device]
     kind = "gpu" if is_gpu(device) else "cpu"
-    training = [result.seconds.get("train", 0.0) for result in stored]
-    evaluating = [result.seconds.get("evaluate", 0.0) for result in stored]
+    training = [result.seconds["train"] for result in stored if "train" in result.seconds]
+    evaluating = [result.seconds["evaluate"] for result in stored if "evaluate" in result.seconds]
     took = statistics.median(evaluating) if evaluating else EVALUATION_SECONDS[kind]
     train = statistics.median(training) if training else METHODS[method].rough_seconds(dataset, kind == "gpu")
     if cache.holds(dataset, METHODS[method].training(dataset, seed)):

@@ -36,7 +36,8 @@ class Result:
     """What a run came to.
 
     settings: all that the figures depend on, but for the versions; figures: by the names of the measures
-    seconds: of "train" and "evaluate"; device: where it was trained
+    seconds: of "train" and "evaluate"; empty where they say nothing, as of a run that shared the GPU with many others
+    device: where it was trained
     """
 
     dataset: str

@@ -163,21 +163,24 @@ class JudgeMethod(Method):
     fits_thresholds: ClassVar[bool] = False
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
-        """The bases' settings; the judge's vectors are trained by the same."""
+        """The bases' settings, by which the judge's vectors are trained too, and what the judge looks at."""
+        from ookg.evidence.claims import feature_names
+
         bases = tuple(base.training(dataset, seed).to_dict() for base in self.bases)
-        return BeyondSettings(bases, {"judge": {"share": 0.5, "seed": seed}})
+        judge = {"share": 0.5, "seed": seed, "features": feature_names(len(bases)), "without_vectors": "by the graph"}
+        return BeyondSettings(bases, {"judge": judge})
 
     def train(self, context: Context) -> Scorer:
         """The judge, fitted in the simulation, on the data set's own vectors."""
         from ookg.evidence.claims import ClaimEvidence, JudgedScorer
-        from ookg.simulation.judge import JudgeSettings, learn_judge
+        from ookg.simulation.judge import JudgeSettings, learn_judges
 
         def gather(dataset: EncodedDataset) -> ClaimEvidence:
             scorers = self._scorers(context.within(dataset), context.dataset.name)
             return ClaimEvidence.gather(scorers, dataset)
 
-        judge = learn_judge(context.dataset, gather, JudgeSettings(seed=context.seed))
-        return JudgedScorer(gather(context.dataset), judge)
+        judges = learn_judges(context.dataset, gather, JudgeSettings(seed=context.seed))
+        return JudgedScorer(gather(context.dataset), *judges)
 
     def _scorers(self, context: Context, dataset: str) -> list[Scorer]:
         from ookg.scoring.scorer import TranslationScorer
