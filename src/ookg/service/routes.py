@@ -189,7 +189,13 @@ async def predict(body: PredictBody, service: Reading) -> Response:
     """The best tails for (head, relation), or heads for (relation, tail): one question, or many."""
     service.check_top(body.top)
     options = AnswerOptions(
-        body.combine, body.top, body.hide_known, body.new_answers, blank_nodes=body.blank_nodes, explain=body.explain
+        body.combine,
+        body.top,
+        body.hide_known,
+        body.new_answers,
+        blank_nodes=body.blank_nodes,
+        explain=body.explain,
+        approximate=service.index(body.approximate),
     )
     questions = service.questions_of(body)
     predictions = await service.asker(len(questions)).ask(questions, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from ookg.extension.questions import Question
 from ookg.graph.names import Names
 from ookg.model.living import LivingModel
 from ookg.model.model import Model
+from ookg.scoring.approximate import ApproximateIndex
 from ookg.service.asking import Asker, follow
 from ookg.service.claims import Claims
 from ookg.service.followers import Follower
@@ -29,6 +31,7 @@ from ookg.service.shapes import PredictBody
 from ookg.service.words import Words
 from ookg.storage.journal import Triple
 
+LOG = logging.getLogger("ookg.service")
 FEW_QUESTIONS = 8  # a request with more of them does not hold up those with few
 
 
@@ -50,6 +53,9 @@ class Service:
         self.living = LivingModel(settings.directory, settings.device, refine=settings.refine, journal=settings.journal)
         self.living.journal.hold()
         self.living.extended  # noqa: B018 (made before the first question)
+        if settings.approximate:
+            self.living.approximate  # noqa: B018 (refused here where there is none)
+        self._no_index = ""
         self.keys = None if settings.keys is None else Keys(settings.keys)
         self.claims = Claims(settings.valid)
         self._own_runtime = tempfile.TemporaryDirectory(prefix="ookg-") if settings.runtime is None else None
@@ -107,6 +113,20 @@ class Service:
         """The model with all that was acknowledged so far; where the journal cannot be read, as it was before."""
         follow(self.living)
         return self.living.extended
+
+    def index(self, wanted: bool | None) -> ApproximateIndex | None:
+        """The index to answer by; None: exactly. wanted: what a request says, None if it says nothing."""
+        if wanted and not self.settings.approximate:
+            raise Problem(422, "this server answers exactly; start it with --approximate, or leave `approximate` out")
+        if wanted is False or not self.settings.approximate:
+            return None
+        try:
+            return self.living.approximate
+        except OokgError as error:  # an update has left it behind, say
+            if str(error) != self._no_index:
+                self._no_index = str(error)
+                LOG.warning("questions are answered exactly", extra={"fields": {"reason": str(error)}})
+            return None
 
     def asker(self, questions: int) -> Asker:
         """Who answers so many questions."""

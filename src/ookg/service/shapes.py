@@ -42,6 +42,7 @@ class PredictBody(Body):
     combine: rank by all evidence (true), by the vector alone (false), or as the model says (null)
     hide_known: leave out what training or added triples state; new_answers: newcomers are answers too
     blank_nodes: RDF nodes without a name are answers too
+    approximate: by the index, where that can be (true), exactly (false), or as the server was started (null)
     """
 
     head: Text | None = None
@@ -54,6 +55,7 @@ class PredictBody(Body):
     hide_known: bool = True
     new_answers: bool = True
     blank_nodes: bool = False
+    approximate: bool | None = None
 
 
 class ClassifyBody(Body):

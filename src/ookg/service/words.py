@@ -87,6 +87,7 @@ class Words:
             "explanation": [self.reason(question.asked, reason) for reason in why],
             "trust": trust_values(prediction.trust),
             "way": prediction.way,
+            "recall": prediction.recall,
             "notes": prediction.notes,
         }
 
