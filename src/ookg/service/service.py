@@ -6,16 +6,16 @@ import gc
 import logging
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ookg.errors import OokgError
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import Question
-from ookg.graph.names import Names
+from ookg.graph.names import Names, id_meant
 from ookg.model.living import LivingModel
 from ookg.model.model import Model
 from ookg.scoring.approximate import ApproximateIndex
@@ -176,11 +176,20 @@ class Service:
             self.check_labels(*claim)
 
     def question(self, head: str | None, tail: str | None, relation: str | None) -> Question:
-        """A question, as a request asks it."""
+        """A question, as a request asks it; by ids, or by names that stand for one."""
         self.check_labels(head, tail, relation)
         if relation is None:
-            raise Problem(422, "no relation; say which one is asked for")
-        return Question(relation, head, tail)
+            raise Problem(422, "no relation; say which one is asked for, or ask /v1/likely for all that fit")
+        head, tail = (None if end is None else self.meant(end) for end in (head, tail))
+        return Question(self.meant(relation, "relation"), head, tail)
+
+    def meant(self, text: str, kind: Literal["entity", "relation"] = "entity") -> str:
+        """The id that a text means: itself, or where there is no such id the one of that name."""
+        names = self.living.names
+        if not len(names) or _has(self.living.extended, kind)(text) or not names.find(text):
+            return text
+        # An id is always an id, also one that came a moment ago.
+        return id_meant(text, kind, names, _has(self.current(), kind))
 
     def questions_of(self, body: PredictBody) -> list[Question]:
         """The questions of a request."""
@@ -227,6 +236,10 @@ class Service:
         self.living.journal.close()
         if self._own_runtime is not None:
             self._own_runtime.cleanup()
+
+
+def _has(extended: ExtendedModel, kind: Literal["entity", "relation"]) -> Callable[[str], bool]:
+    return extended.has_entity if kind == "entity" else extended.has_relation
 
 
 def _is_text(label: str) -> bool:

@@ -58,6 +58,23 @@ class PredictBody(Body):
     approximate: bool | None = None
 
 
+class LikelyBody(Body):
+    """All that is likely about an entity: at either end (entity), as a head, or as a tail; else as in a prediction.
+
+    min_probability: leave out what is less likely to be right, where that was measured
+    """
+
+    entity: Text | None = None
+    head: Text | None = None
+    tail: Text | None = None
+    top: Annotated[int, Field(ge=1)] = 10
+    combine: bool | None = None
+    hide_known: bool = True
+    new_answers: bool = True
+    min_probability: Annotated[float, Field(ge=0, le=1)] | None = None
+    blank_nodes: bool = False
+
+
 class ClassifyBody(Body):
     """Claims to be judged."""
 
