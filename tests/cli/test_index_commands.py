@@ -96,7 +96,7 @@ def test_an_index_that_is_missing_or_of_other_vectors_is_not_used(
     assert main(["serve", "model", "--approximate", "--check"]) == 0
     write_bunches(Path("model"), seed=1)
     for line in ([*ASK, "--approximate"], ["serve", "model", "--approximate", "--check"]):
-        assert "the index was made for other vectors (of version 1" in refusal(capsys, *line)
+        assert "the index was made for other vectors; make it anew" in refusal(capsys, *line)
 
 
 def test_an_update_leaves_the_index_behind_and_a_rollback_finds_it_again(
@@ -110,7 +110,7 @@ def test_an_update_leaves_the_index_behind_and_a_rollback_finds_it_again(
     assert main(["add", "model", "new.tsv"]) == 0
     assert main([*ASK, "--approximate"]) == 0  # what was added does not move a known vector
     assert main(["update", "model", "--steps", "2", "--device", "cpu"]) == 0
-    stale = "the index was made for other vectors (of version 1, and this is version 2); make it anew"
+    stale = "the index was made for other vectors (those of version 1, and this is version 2); make it anew"
     assert stale in capsys.readouterr().out
     assert stale in refusal(capsys, *ASK, "--approximate")
     assert main(["status", "model"]) == 0

@@ -331,8 +331,7 @@ def test_a_name_stands_for_its_id(client: Client, directory: Path) -> None:
     by_name = client.post("/v1/predict", json={"head": "Der Anfang", "relation": "Art", "explain": True}).json()
     assert by_name == by_id
     assert client.get("/v1/entities/Der%20Anfang").json()["entity"] == "Inception"
-    vector = {"vector": True, "relation": "Sprache"}
-    assert client.get("/v1/entities/Der%20Anfang", params=vector).json()["vector"]
+    assert client.get("/v1/entities/Der%20Anfang?vector=true&relation=Sprache").json()["vector"]
     tail = {"tail": "crime", "relation": "Art"}  # an id is an id, whoever else is called so
     assert client.post("/v1/predict", json=tail).json()["question"]["tail"] == "crime"
     both = problem(client.post("/v1/predict", json={"tail": "Zwei", "relation": "Art"}), 422)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -172,13 +172,16 @@ def stored_index(model: Model) -> ApproximateIndex:
     if stored is None:
         raise InputError(f"{directory}: it has no approximate index; make one with `ookg index {directory}`")
     if stored.about.get("fingerprint") != fingerprint:
-        versions = f"of version {stored.about.get('version')}, and this is version {model.checkpoint.number}"
-        problem = f"the index was made for other vectors ({versions})"
+        theirs, own = stored.about.get("version"), model.checkpoint.number
+        problem = "the index was made for other vectors"
+        if theirs != own:
+            problem += f" (those of version {theirs}, and this is version {own})"
         raise InputError(f"{directory / INDEX_FILE}: {problem}; make it anew with `ookg index {directory}`")
     try:
         arrays, about = stored.arrays, stored.about
         lists = torch.from_numpy(arrays["centres"]), arrays["offsets"].astype(np.int64), arrays["members"]
-        measured = Measured(**about["measured"])
+        questions, *figures = (about["measured"][one.name] for one in fields(Measured))
+        measured = Measured(int(questions), *map(float, figures))
         return ApproximateIndex(model.embedding, *lists, about["probes"], measured)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise damaged_index(directory, str(error)) from error

@@ -73,7 +73,7 @@ class ApproximateIndex:
 
     def __post_init__(self) -> None:
         lists, entities = len(self.offsets) - 1, self.embedding.num_entities
-        if self.centres.shape != (lists, self.embedding.entities.shape[1]) or not 1 <= self.probes <= lists:
+        if self.centres.shape != (lists, self.embedding.entities.shape[1]) or self.probes not in range(1, lists + 1):
             raise ValueError(f"{tuple(self.centres.shape)} centres of {lists} lists, {self.probes} of them looked into")
         sizes = np.diff(self.offsets)
         if self.offsets[0] != 0 or self.offsets[-1] != entities or int(sizes.min()) < 0:
