@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -60,7 +60,7 @@ class AnswerOptions:
     min_probability: float | None = None
     blank_nodes: bool = False
     explain: bool = False
-    approximate: ApproximateIndex | None = None
+    approximate: ApproximateIndex | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -120,7 +120,8 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
         Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
         for question in questions
     ]
-    by_place = {place: found for place, one in enumerate(asked) if (found := _by_index(state, one, options, ranking))}
+    by_index = ((place, _by_index(state, one, options, ranking)) for place, one in enumerate(asked))
+    by_place = {place: prediction for place, prediction in by_index if prediction is not None}
     others = [place for place in range(len(asked)) if place not in by_place]
     for start in range(0, len(others), QUESTIONS_AT_ONCE):
         places = others[start : start + QUESTIONS_AT_ONCE]
