@@ -56,6 +56,8 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("predict", MODEL, "--vectors", "@tables/vectors.parquet", "--head", "v0", "--relation", "r0"),
     ("neighbors", MODEL, "new0", "--given", "graph.tsv"),
     ("calibrate", MODEL, "@tables/held-out.tsv"),
+    ("index", OWN_MODEL, "--recall", "0.1", "--questions", "2"),
+    ("predict", MODEL, "--head", "e0", "--relation", "r0", "--approximate"),
     ("classify", OWN_MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv", "--no-judge"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv", "--judge"),

@@ -135,6 +135,16 @@ def test_removing_triples_and_entities(client: Client, tenet: list[list[str]]) -
     problem(client.delete("/v1/entities/TENET"), 404)
 
 
+def test_an_entity_that_came_again_came_by_the_last_batch(client: Client, tenet: list[list[str]]) -> None:
+    added(client, tenet[:1])
+    added(client, tenet[1:])
+    assert client.get("/v1/entities/TENET").json()["came"]["journal"] == 1
+    client.delete("/v1/entities/TENET")
+    assert added(client, tenet[:2])["journal"] == 4
+    added(client, tenet[2:])
+    assert client.get("/v1/entities/TENET").json()["came"]["journal"] == 4
+
+
 def test_an_entity(client: Client, tenet: list[list[str]]) -> None:
     added(client, tenet)
     values = client.get("/v1/entities/TENET").json()
@@ -308,6 +318,83 @@ def test_names_are_shown_and_searched(client: Client, directory: Path) -> None:
     assert relation == [{"relation": "language", "name": "Sprache", "description": None, "is_new": False}]
 
 
+def test_a_name_stands_for_its_id(client: Client, directory: Path) -> None:
+    names = [
+        ("Inception", "Der Anfang"),
+        ("language", "Sprache"),
+        ("genre", "Art"),
+        ("English", "Zwei"),
+        ("drama", "Zwei"),
+    ]
+    ookg.open(directory).add_names([*names, ("action", "crime")])
+    by_id = client.post("/v1/predict", json={"head": "Inception", "relation": "genre", "explain": True}).json()
+    by_name = client.post("/v1/predict", json={"head": "Der Anfang", "relation": "Art", "explain": True}).json()
+    assert by_name == by_id
+    assert client.get("/v1/entities/Der%20Anfang").json()["entity"] == "Inception"
+    assert client.get("/v1/entities/Der%20Anfang?vector=true&relation=Sprache").json()["vector"]
+    tail = {"tail": "crime", "relation": "Art"}  # an id is an id, whoever else is called so
+    assert client.post("/v1/predict", json=tail).json()["question"]["tail"] == "crime"
+    both = problem(client.post("/v1/predict", json={"tail": "Zwei", "relation": "Art"}), 422)
+    assert both == "entity 'Zwei' is the name of 2 ids ('English', 'drama'); give one of them"
+    assert "unknown relation 'Zwei'" in problem(
+        client.post("/v1/predict", json={"tail": "crime", "relation": "Zwei"}), 404
+    )
+    why = {"head": "Der Anfang", "relation": "Sprache", "answer": "English"}
+    assert client.post("/v1/explain", json=why).status_code == 200
+    added(client, [["Der Anfang", "genre", "action"]])  # in triples there are ids alone
+    assert client.get("/v1/entities/Der%20Anfang").json()["is_new"]
+    client.delete("/v1/entities/Der%20Anfang")
+    assert client.delete("/v1/entities/Der%20Anfang").json()["removed"] > 1
+    assert client.get("/v1/entities/Inception").json()["triples"]["total"] == 0
+
+
+def test_everything_likely_about_an_entity(client: Client, directory: Path, tenet: list[list[str]]) -> None:
+    added(client, tenet)
+    values = client.post("/v1/likely", json={"entity": "TENET", "top": 4}).json()
+    assert values["question"] == {"entity": "TENET", "name": None, "end": "both"}
+    expected = ookg.open(directory).likely("TENET", options=ookg.AnswerOptions(top=4))
+    shown = [(one["head"], one["relation"], one["tail"], one["score"], one["rank"]) for one in values["answers"]]
+    assert shown == [(*one.triple, one.answer.score, one.answer.rank) for one in expected]
+    assert "`ookg tune --save`" in values["notes"][0]
+    heads = client.post("/v1/likely", json={"head": "TENET"}).json()
+    assert {one["head"] for one in heads["answers"]} == {"TENET"}
+    assert client.post("/v1/likely", json={"tail": "TENET"}).json()["question"]["end"] == "tail"
+    assert "give one of" in problem(client.post("/v1/likely", json={}), 422)
+    assert "give one of" in problem(client.post("/v1/likely", json={"head": "TENET", "tail": "TENET"}), 422)
+    assert "unknown entity" in problem(client.post("/v1/likely", json={"entity": "TENT"}), 404)
+    assert "not measured" in problem(client.post("/v1/likely", json={"entity": "TENET", "min_probability": 0.5}), 422)
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "line"),
+    [
+        ("POST predict", [], "the body is not a JSON object; send one, with content-type application/json"),
+        ("POST predict", {"head": 1, "relation": "genre"}, "head is 1, expected text"),
+        ("POST predict", {"head": "a", "relation": ""}, 'relation is "", expected text that is not empty'),
+        ("POST predict", {"head": "a", "relation": "b", "top": 1.5}, "top is 1.5, expected a whole number"),
+        ("POST predict", {"head": "a", "relation": "b", "top": 0}, "top is 0, expected 1 or more"),
+        ("POST predict", {"head": "a", "relation": "b", "explain": "x" * 60}, "expected true or false"),
+        ("POST predict", {"heads": "a"}, "heads is nothing that this call takes; leave it out, /docs has the form"),
+        ("POST predict", {"questions": []}, "questions is a list of 0, expected a list of 1 or more"),
+        ("POST predict", {"questions": [{"head": "a"}]}, "questions.0.relation is missing; /docs has the form"),
+        ("POST predict", {"questions": [3]}, "questions.0 is 3, expected an object"),
+        ("POST triples", {"triples": [["a", "b"]]}, "triples.0 is a list of 2, expected head, relation and tail"),
+        ("POST triples", {"triples": {}}, "triples is an object, expected a list"),
+        ("POST update", {"mode": "most"}, "mode is \"most\", expected 'all', 'freeze' or 'new-only'"),
+        ("POST update", {"seconds": "x"}, 'seconds is "x", expected a number'),
+        ("GET search?limit=x", None, 'limit is "x", expected a whole number'),
+        ("GET search?kind=x", None, "kind is \"x\", expected 'entity' or 'relation'"),
+        ("GET history?before=0", None, 'before is "0", expected 1 or more'),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_said_in_plain_words(client: Client, call: str, body: Any, line: str) -> None:
+    method, path = call.split()
+    response = client.request(method, f"/v1/{path}", **({} if body is None else {"json": body}))
+    text = problem(response, 422)
+    assert text.endswith(line)
+    assert len(text) < 120
+
+
 def test_read_only(serve: Serve, tenet: list[list[str]]) -> None:
     client = serve(read_only=True)
     for response in (
@@ -372,7 +459,7 @@ def test_health_readiness_and_documents(client: Client) -> None:
         ('{"head": "Inception", "relation": "genre", "colour": 1}', 422, "colour"),
         ('{"head": "Inception", "relation": "genres"}', 404, "did you mean 'genre'"),
         ('{"head": "Inceptoin", "relation": "genre"}', 404, "did you mean 'Inception'"),
-        ('{"head": "\\ud800", "relation": "genre"}', 422, "unicode"),
+        ('{"head": "\\ud800", "relation": "genre"}', 422, "Unicode"),
         ('{"head": "a\\u0000b", "relation": "genre"}', 422, "null character"),
         ('{"questions": [], "top": 3}', 422, "questions"),
         ('{"questions": [{"head": "Inception", "relation": "genre"}], "head": "x"}', 422, "give one of them"),

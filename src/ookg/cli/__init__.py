@@ -35,6 +35,7 @@ COMMANDS = (
     "audit",
     "tune",
     "calibrate",
+    "index",
     "import",
     "export",
     "compact",

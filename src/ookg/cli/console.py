@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ookg.newcomers.refinement import RefineSettings
     from ookg.simulation.trust import Trust
 
-MOST_IDS = 10  # in a line
 ROUNDED = re.compile(r"-?[\d,]*\.\d+%?")
 
 
@@ -190,24 +189,13 @@ def meant(
     *,
     quiet: bool = False,
 ) -> str:
-    """The id that a text means: itself where it is one, else the IRI that it shortens, else the one of that name.
+    """The id that a text means (`names.id_meant`), with a note where that is by its name, unless quiet."""
+    from ookg.graph.names import id_meant
 
-    The last with a note, unless quiet. kind: "entity" or "relation"; is_there: whether there is one with this id
-    """
-    from ookg.errors import InputError
-
-    text = in_full(text, is_there, prefixes)
-    if not len(names) or is_there(text):
-        return text
-    ids = [label for label in names.find(text) if is_there(label)]
-    if len(ids) > 1:
-        some = ", ".join(map(repr, ids[:MOST_IDS])) + ", ..." * (len(ids) > MOST_IDS)
-        raise InputError(f"{kind} {text!r} is the name of {len(ids):,} ids ({some}); give one of them")
-    if ids:
-        if not quiet:
-            note(f"note: {kind} {text!r} is {ids[0]!r}")
-        return ids[0]
-    return text
+    label = id_meant(text, kind, names, is_there, prefixes)
+    if not quiet and label != in_full(text, is_there, prefixes):
+        note(f"note: {kind} {text!r} is {label!r}")
+    return label
 
 
 def read_given(

@@ -49,8 +49,11 @@ if TYPE_CHECKING:
     from ookg.extension.questions import AnswerOptions, Question
     from ookg.graph.frames import Tabular
     from ookg.graph.names import Names
+    from ookg.model.model import Model
     from ookg.newcomers.refinement import RefineSettings
+    from ookg.scoring.approximate import ApproximateIndex
 
+INDEX_SERVES = "the index serves questions that vectors alone rank, for up to ten answers without reasons"
 MOST_SHARES, MOST_TRIPLES = 5, 10  # of an answer, and of a vector, that are printed
 SUMMARY = "what is missing about an entity, and why"
 
@@ -82,6 +85,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--blank-nodes", action="store_true", help="RDF: answer with nodes that have no name too")
     parser.add_argument("--explain", action="store_true", help="show what speaks for each answer against the next ones")
+    parser.add_argument(
+        "--approximate", action="store_true", help="score what the index names, which `ookg index` made, and not all"
+    )
     add_prefix_option(parser)
     add_language_option(parser)
     add_alone_option(parser)
@@ -104,6 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--relation with --{named[-1]}, which brings its own; leave it out")
     if arguments.questions is not None and arguments.explain:
         raise InputError("--explain with --questions; ask one question to see its reasons, or leave it out")
+    if arguments.approximate and arguments.relation is None and arguments.questions is None:
+        raise InputError("--approximate without --relation; all that is likely takes the scores of all entities")
     if arguments.questions is not None and arguments.out is None:
         raise InputError("--questions without --out; name the file to write the answers to")
     if arguments.out is not None:
@@ -128,6 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.min_probability,
         arguments.blank_nodes,
         arguments.explain,
+        _index(model) if arguments.approximate else None,
     )
     extended = model.extend(given, weights=chosen_weights(arguments), limit=chosen_limit(arguments), refine=refine)
     asking = _Asking(arguments, extended, names, chosen_prefixes(arguments), options)
@@ -137,6 +146,12 @@ def run(arguments: argparse.Namespace) -> int:
         return asking.everything()
     head, tail = (asking.entity(text) for text in (arguments.head, arguments.tail))
     return asking.one(Question(asking.relation(arguments.relation), head, tail))
+
+
+def _index(model: Model) -> ApproximateIndex:
+    from ookg.model.approximate import stored_index
+
+    return stored_index(model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +193,8 @@ class _Asking:
         print_notes(self.extended.notes)
         with Progress("answering", len(asked), "questions") as report:
             answers = answer_all(self.extended, asked, self.options, report)
+        if self.options.approximate is not None:
+            note(f"note: {INDEX_SERVES}, with {self.options.approximate.recall:.1%} of the ten best")
         write_table(self.arguments.out, self._named(answers))
         told = f"{counted(answers.num_rows, 'answer')} to {counted(len(asked), 'question')}"
         note(f"{self.arguments.out}: {told}")
@@ -236,6 +253,11 @@ class _Asking:
             if not any(columns[name]):
                 del columns[name]
         print_table(tuple(columns), list(zip(*columns.values(), strict=True)), triple)
+        if prediction.recall is not None:
+            recall = f"such answers have {prediction.recall:.1%} of the ten best"
+            print(f"\napproximate: {recall}, as `ookg index` measured; scores are exact")
+        elif arguments.approximate:
+            print(f"\nanswered exactly: {INDEX_SERVES}")
         if arguments.explain:
             _print_reasons(prediction.answers, shown)
         if prediction.trust is not None:
@@ -287,6 +309,7 @@ class _Asking:
             "explanation": explanation,
             "trust": None if prediction.trust is None else prediction.trust.to_dict(),
             "way": prediction.way,
+            "recall": prediction.recall,
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ookg.cli.console import add_directory_argument, add_json_option, print_json, whole_number
+from ookg.cli.index import index_in_words
 
 SUMMARY = "make an earlier version the model again"
 
@@ -36,4 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     pending = counted(later, "batch", "batches")
     print(f"version {version.number} is the model; not in its vectors: {pending} that came after it")
+    index = index_in_words(arguments.model)
+    if index is not None:
+        print(index)
     return 0

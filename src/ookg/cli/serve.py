@@ -36,6 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="fit all new vectors to their triples (only where `ookg tune` chose that)",
     )
+    parser.add_argument(
+        "--approximate", action="store_true", help="answer by the index, which `ookg index` made, where that can be"
+    )
     parser.add_argument("--check", action="store_true", help="open the model, check the options, and end")
     parser.add_argument("--quiet", action="store_true", help="log no requests")
     group = parser.add_argument_group("limits")
@@ -95,6 +98,8 @@ def _serve(arguments: argparse.Namespace, directory: Path) -> None:
 
 def _settings(arguments: argparse.Namespace, directory: Path) -> ServiceSettings:
     from ookg.errors import InputError
+    from ookg.model.approximate import stored_index
+    from ookg.model.model import Model
     from ookg.service.keys import KEYS_FILE, Keys
     from ookg.service.server import LOCAL_NAMES, is_local
     from ookg.service.settings import ServiceSettings
@@ -102,6 +107,8 @@ def _settings(arguments: argparse.Namespace, directory: Path) -> ServiceSettings
     from ookg.training.loop import choose_device
 
     read_description(directory)  # what is no model is refused before anything listens
+    if arguments.approximate:
+        stored_index(Model.load(directory))
     local = is_local(arguments.host)
     keys = Path(arguments.keys) if arguments.keys else None if local else directory / KEYS_FILE
     if keys is not None and not Keys(keys).all:
@@ -116,6 +123,7 @@ def _settings(arguments: argparse.Namespace, directory: Path) -> ServiceSettings
         str(choose_device(arguments.device)),
         LOCAL_NAMES if local else frozenset(),
         workers=arguments.workers,
+        approximate=arguments.approximate,
         limits=_limits(arguments, local=local),
     )
 

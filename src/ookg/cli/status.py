@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ookg.cli.console import add_directory_argument, add_json_option, print_json
+from ookg.cli.index import index_in_words
 from ookg.cli.names import named_ids
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(line)
     if named.names:
         print(named.in_words())
+    index = index_in_words(arguments.model)
+    if index is not None:
+        print(index)
     return 0
 
 

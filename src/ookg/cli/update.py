@@ -17,6 +17,7 @@ from ookg.cli.console import (
     print_notes,
     whole_number,
 )
+from ookg.cli.index import index_in_words
 
 SUMMARY = "learn what was added and removed: a new version"
 
@@ -72,6 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
         gained = updated.gained
         held = counted(gained.triples, "added triple")
         print(f"MRR on {held} that were held out: {gained.before:.3f} before, {gained.after:.3f} after")
+    index = index_in_words(arguments.model)
+    if index is not None:
+        print(index)
     if updated.pending:
         print(f"{counted(updated.pending, 'batch', 'batches')} came meanwhile; `ookg update` learns them next")
     return 0

@@ -291,6 +291,8 @@ class Prediction(Tabular):
     trust: how far to trust a new entity's vector; None for a known one
     way: how it was answered, in words, where that was chosen by the newcomer's number of triples
     question: what was asked
+    recall: where an index named the candidates, how many of the ten best such answers had when that was measured, 0 to
+        1; None where all entities were scored
     """
 
     answers: list[Answer]
@@ -299,6 +301,7 @@ class Prediction(Tabular):
     trust: Trust | None = None
     way: str | None = None
     question: Question | None = None
+    recall: float | None = None
 
     def to_arrow(self) -> Any:
         """A row for each answer, as `Predictions.to_arrow` has it."""

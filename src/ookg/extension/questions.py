@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -27,10 +27,11 @@ from ookg.extension.reasons import (
 from ookg.extension.shares import RIVALS, Compared
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vector, relation_vector
+from ookg.scoring.approximate import MEASURED_TOP, ApproximateIndex
 from ookg.scoring.nearest import best_places, gaps_to_all
 from ookg.simulation.likelihood import ANSWERS, Likelihood, Standings, answer_features, asked_about
 from ookg.simulation.ways import Way, Ways
-from ookg.types import BoolArray, FloatArray, Scores
+from ookg.types import BoolArray, FloatArray, IntArray, Scores
 
 __all__ = ["AnswerOptions", "Question", "Ranking", "answered"]
 
@@ -47,6 +48,9 @@ class AnswerOptions:
     min_probability: leave out answers that are less likely to be right
     blank_nodes: RDF nodes without a name are answers too
     explain: say for each answer what speaks for it against those that rank next (`Answer.shares`)
+    approximate: score what this index of the model's vectors names, and not all known entities, where vectors alone
+        rank: not where evidence, companions, probabilities or `explain` need more, nor for more than ten answers.
+        What is answered by it says so (`Prediction.recall`)
     """
 
     combine: bool | RankingWeights | None = None
@@ -56,6 +60,7 @@ class AnswerOptions:
     min_probability: float | None = None
     blank_nodes: bool = False
     explain: bool = False
+    approximate: ApproximateIndex | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -115,15 +120,52 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
         Asked(entity_id(state, question.asked), relation_id(state, question.relation), question.asks_tail)
         for question in questions
     ]
-    answers = []
-    for start in range(0, len(asked), QUESTIONS_AT_ONCE):
-        part = asked[start : start + QUESTIONS_AT_ONCE]
+    by_index = ((place, _by_index(state, one, options, ranking)) for place, one in enumerate(asked))
+    by_place = {place: prediction for place, prediction in by_index if prediction is not None}
+    others = [place for place in range(len(asked)) if place not in by_place]
+    for start in range(0, len(others), QUESTIONS_AT_ONCE):
+        places = others[start : start + QUESTIONS_AT_ONCE]
+        part = [asked[place] for place in places]
         of_models = [_distance_scores(model, part) for model in (state, *state.companions)]
-        for place, one in enumerate(part):
-            vectors = [scores[place] for scores in of_models]
-            prediction = _prediction(state, one, vectors, options, ranking)
-            answers.append(replace(prediction, question=questions[start + place]))
-    return answers
+        for number, place in enumerate(places):
+            vectors = [scores[number] for scores in of_models]
+            by_place[place] = _prediction(state, asked[place], vectors, options, ranking)
+    return [replace(by_place[place], question=question) for place, question in enumerate(questions)]
+
+
+def _by_index(state: State, asked: Asked, options: AnswerOptions, ranking: Ranking) -> Prediction | None:
+    """The best among all newcomers and what an index names; None where only all entities will do."""
+    index = options.approximate
+    if index is None or index.embedding is not state.model.embedding or state.companions:
+        return None
+    if options.explain or options.top > MEASURED_TOP or options.min_probability is not None:
+        return None
+    way = ranking.way(state, asked.entity)
+    weights = ranking.weights if way is None else way.evidence_weights
+    if weights is not None or ranking.unmeasured is not None:
+        return None
+    point = _point(state, asked)
+    known = index.candidates(point)
+    parts = [(known, -index.gaps(point, known)), *_newcomer_scores(state, asked, point)]
+    entities, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(entities)  # among equals the first one wins, as everywhere
+    entities, scores = entities[order], scores[order]
+    stated = state.graph.answers(asked.entity, asked.relation, asks_tail=asked.asks_tail)
+    for left_out in _left_out(state, asked, options, stated):
+        scores[np.isin(entities, left_out)] = -np.inf
+    if not options.new_answers:
+        scores[entities >= state.num_known] = -np.inf
+    best = best_places(scores, options.top)
+    if len(best) < options.top:  # what is left out has taken too many
+        return None
+    places = entities[best]
+    rows = zip(places.tolist(), scores[best].tolist(), state.entities.select(places), strict=True)
+    known_before = set(places[np.isin(places, stated)].tolist())
+    answers = [
+        Answer(label, score, rank, is_known=place in known_before, is_new=place >= state.num_known)
+        for rank, (place, score, label) in enumerate(rows, start=1)
+    ]
+    return replace(_shown(state, asked, answers, way, combine=False), recall=index.recall)
 
 
 def _distance_scores(state: State, asked: Sequence[Asked]) -> list[Scores]:
@@ -134,7 +176,8 @@ def _distance_scores(state: State, asked: Sequence[Asked]) -> list[Scores]:
         scores = np.empty(len(state.entities), dtype=np.float32)
         np.negative(gaps, out=scores[: len(gaps)])
         scores[len(gaps) :] = -np.inf
-        _score_newcomers(state, one, point, scores)
+        for newcomers, theirs in _newcomer_scores(state, one, point):
+            scores[newcomers] = theirs
         all_scores.append(scores)
     return all_scores
 
@@ -159,8 +202,8 @@ def _known_gaps(state: State, asked: Sequence[Asked], points: Sequence[Tensor]) 
     return gaps
 
 
-def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) -> None:
-    """Write -D with each new entity into the scores."""
+def _newcomer_scores(state: State, asked: Asked, point: Tensor) -> Iterator[tuple[IntArray, Scores]]:
+    """New entities, each once, and -D with each; -inf where there is no vector."""
     geometry = state.model.embedding.geometry
     for group in state.everyone:
         if len(group.entities) == 1 and group.entities[0] == asked.entity and not _may_be_itself(state, asked):
@@ -170,7 +213,7 @@ def _score_newcomers(state: State, asked: Asked, point: Tensor, scores: Scores) 
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)
         gaps = geometry.gap(point, geometry.project(vectors, relation)).float().cpu().numpy()
-        scores[group.entities[newcomers]] = np.where(np.isnan(gaps), -np.inf, -gaps)
+        yield group.entities[newcomers], np.where(np.isnan(gaps), -np.inf, -gaps)
 
 
 def _hubness(models: Sequence[State], relation: int, number: int) -> Tensor:
@@ -218,13 +261,9 @@ def _prediction(
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
-    if not options.blank_nodes:
-        scores[state.entities.blank] = -np.inf
     stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)
-    if not _may_be_itself(state, asked):
-        scores[entity] = -np.inf
-    if options.drop_known:
-        scores[stated] = -np.inf
+    for left_out in _left_out(state, asked, options, stated):
+        scores[left_out] = -np.inf
     most = options.top if likelihood is None else max(options.top, ANSWERS) + 1
     ranked = best_places(scores, most + (RIVALS if options.explain else 0))
     best = ranked[:most]
@@ -261,11 +300,26 @@ def _prediction(
         )
         for place, score, label, mine, chance, place_in_rank, said in rows
     ]
-    if entity < num_known:
+    return _shown(state, asked, answers, way, combine=weights is not None, models=len(together))
+
+
+def _left_out(state: State, asked: Asked, options: AnswerOptions, stated: IntArray) -> list[IntArray]:
+    """The entities that are no answers: RDF nodes without a name, the asked one itself, what is stated."""
+    left_out = [] if options.blank_nodes else [state.entities.blank]
+    if not _may_be_itself(state, asked):
+        left_out.append(np.array([asked.entity]))
+    return [*left_out, stated] if options.drop_known else left_out
+
+
+def _shown(
+    state: State, asked: Asked, answers: list[Answer], way: Way | None, *, combine: bool, models: int = 1
+) -> Prediction:
+    """Answers with what is known of the asked entity's vector; combine: whether evidence ranked them"""
+    if asked.entity < state.num_known:
         return Prediction(answers, [], [], None)
-    made_of = Reasons(partial(explanation, state, entity, asked.relation))
-    trust = trust_in(state, entity, combine=weights is not None if way is None else None)
-    return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(len(together)))
+    made_of = Reasons(partial(explanation, state, asked.entity, asked.relation))
+    trust = trust_in(state, asked.entity, combine=combine if way is None else None)
+    return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(models))
 
 
 def _spreads(vectors: Sequence[Scores], num_known: int, weights: RankingWeights | None) -> list[float]:

@@ -25,7 +25,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights
@@ -199,6 +198,8 @@ def behind_vector(state: State, entity: int, relation: int) -> Behind:
 
 def _mixture(ways: Tensor, way: Tensor) -> Tensor:
     """(ways,) the weights of 0 or more with which ways, (ways, width), come nearest to one, (1, width)."""
+    from scipy.optimize import nnls  # a tenth of all that a server imports, and only what is explained needs it
+
     numbers = ways.T.cpu().numpy(), way[0].cpu().numpy()
     if not all(np.isfinite(one).all() for one in numbers):
         return ways.new_zeros(len(ways))

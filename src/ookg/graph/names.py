@@ -6,7 +6,7 @@ read where they lie, as labels are (`Texts`): no Python object for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,10 +34,12 @@ from ookg.graph.reading import (
     shown_row,
 )
 from ookg.graph.vocabulary import Texts, Vocabulary
+from ookg.system.display import PREFIXES, in_full
 from ookg.types import Numbers
 
 ID, NAME, DESCRIPTION = COLUMNS = ("id", "name", "description")
 TEXT = pa.large_string()
+MOST_IDS = 10  # in a line
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +109,23 @@ class Names:
         kept = pc.invert(pc.is_in(mine[0].cast(TEXT), others[0].cast(TEXT)))
         columns = zip((column.filter(kept).cast(TEXT) for column in mine), others, strict=True)
         return Names.of(*(pa.chunked_array([old, new.cast(TEXT)], TEXT) for old, new in columns))
+
+
+def id_meant(
+    text: str, kind: str, names: Names, is_there: Callable[[str], bool], prefixes: Mapping[str, str] = PREFIXES
+) -> str:
+    """The id that a text means: itself where it is one, else the IRI that it shortens, else the one of that name.
+
+    What means nothing is returned as it is. kind: "entity" or "relation"; is_there: whether there is one with this id
+    """
+    text = in_full(text, is_there, prefixes)
+    if not len(names) or is_there(text):
+        return text
+    ids = [label for label in names.find(text) if is_there(label)]
+    if len(ids) > 1:
+        some = ", ".join(map(repr, ids[:MOST_IDS])) + ", ..." * (len(ids) > MOST_IDS)
+        raise InputError(f"{kind} {text!r} is the name of {len(ids):,} ids ({some}); give one of them")
+    return ids[0] if ids else text
 
 
 def _encoded(text: str) -> bytes | None:

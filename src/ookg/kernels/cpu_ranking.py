@@ -56,6 +56,14 @@ def gap_to_all(geometry: Geometry, points: Array, table: Array) -> Array:
     return np.square(gaps, out=gaps) if kernel_of(geometry).squared else gaps
 
 
+def gap_to_rows(geometry: Geometry, point: Array, table: Array, rows: Array) -> Array:
+    """The gaps from a point, (1, width), to some rows of a table, (rows,): the same bits as those to all of it."""
+    gaps = np.empty(len(rows), dtype=np.result_type(point, table))
+    arrays = np.ascontiguousarray(point), kernel_table(table), np.ascontiguousarray(rows)
+    run_tasks(_fill_row_gaps, -(-len(rows) // BLOCK), len(rows) * table.shape[1], *arrays, gap_kind(geometry), gaps)
+    return np.square(gaps, out=gaps) if kernel_of(geometry).squared else gaps
+
+
 @compiled(leaf=True)
 def _gap_within(points: Array, point: int, table: Array, row: int, kind: int, limit: Any) -> Any:
     """The gap of two rows (its square if Euclidean), or a number beyond the limit if the gap is.
@@ -139,4 +147,16 @@ def _fill_gaps(board: Array, points: Array, table: Array, kind: int, gaps: Array
                 gaps[point, row] = np.sqrt(total) if kind == EUCLIDEAN else total
         task_done(board, 0)
         task = next_task(board, 0)
+    wait_for_tasks(board, 0)
+
+
+@compiled()
+def _fill_row_gaps(board: Array, points: Array, table: Array, rows: Array, kind: int, gaps: Array) -> None:
+    block = next_task(board, 0)
+    while block >= 0:
+        for place in range(block * BLOCK, min(len(rows), (block + 1) * BLOCK)):
+            total = _gap_within(points, 0, table, rows[place], kind, np.inf)
+            gaps[place] = np.sqrt(total) if kind == EUCLIDEAN else total
+        task_done(board, 0)
+        block = next_task(board, 0)
     wait_for_tasks(board, 0)

@@ -24,12 +24,14 @@ from ookg.graph.names import Names, NameSource
 from ookg.graph.prefixes import with_whole_iris
 from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
+from ookg.model.approximate import FollowedIndex
 from ookg.model.current import Current, known_to
 from ookg.model.model import Model
 from ookg.model.updating import Updated, growth_of, training_settings, update_model
 from ookg.newcomers.embedder import NeighborLimit
 from ookg.newcomers.reducer import Weights
 from ookg.newcomers.refinement import RefineSettings
+from ookg.scoring.approximate import ApproximateIndex
 from ookg.simulation.trust import Trust
 from ookg.storage.checkpoint import MODEL_FILE, Checkpoint, load_checkpoint, read_description
 from ookg.storage.journal import Batch, Kind, Triple, Written
@@ -163,6 +165,7 @@ class LivingModel:
         self.directory, self._device = Path(directory), device
         self._weights, self._limit, self._refine = weights, limit, refine
         self._named: tuple[Stamp | None, Names] | None = None
+        self._index = FollowedIndex(self.directory)
         self._writing = threading.RLock()
         self._loading = threading.Lock()  # taken before the other
         self._put(self._load())
@@ -411,6 +414,14 @@ class LivingModel:
         """How much is new, and what an update would mean."""
         self.refresh()
         return status_of(self._current())
+
+    @property
+    def approximate(self) -> ApproximateIndex:
+        """The index that is stored for the version's vectors, for `AnswerOptions`; an error says why there is none.
+
+        An update leaves it behind: from then on, questions are answered exactly until it is made anew.
+        """
+        return self._index.of(self.model)
 
     # What ids are called.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -21,6 +24,20 @@ def gaps_to_all(embedding: Embedding, points: Tensor) -> Scores:
         return embedding.geometry.gap_to_all(points, table).numpy()
     gaps: Scores = gap_to_all(embedding.geometry, points.numpy(), table.numpy())
     return gaps
+
+
+def gaps_to_some(embedding: Embedding, point: Tensor, entities: IntArray) -> Scores:
+    """The gaps from a point, (1, entity_width), to some known entities, (entities,): the same as `gaps_to_all` has."""
+    table = embedding.entities
+    if not (table.is_cuda or embedding.dtype != torch.float32 or embedding.geometry.kernel is None):
+        with suppress(ImportError):
+            from ookg.kernels.cpu_ranking import gap_to_rows
+
+            gaps: Scores = gap_to_rows(embedding.geometry, point.numpy(), table.numpy(), entities)
+            return gaps
+    rows = table[torch.from_numpy(entities).to(table.device)]
+    some: Scores = gaps_to_all(replace(embedding, entities=rows), point)[0]
+    return some
 
 
 def best_places(scores: Scores, most: int) -> IntArray:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from ookg.errors import KeyTaken, ModelFileError, NoRoom, NowBusy, OokgError, UnknownName, one_line
 
 LOG = logging.getLogger("ookg.service")
+SHOWN = 40  # characters of a value that is refused
 MEDIA_TYPE = "application/problem+json"
 STATUS_OF: tuple[tuple[type[OokgError], int], ...] = (
     (UnknownName, 404),
@@ -107,11 +108,57 @@ def _http_detail(error: HTTPException) -> str:
 def _invalid(error: RequestValidationError) -> Problem:
     """The first thing that is wrong with a request."""
     first: Mapping[str, Any] = error.errors()[0]
-    if first.get("type") == "json_invalid":
+    kind, place = str(first.get("type")), tuple(first.get("loc", ()))
+    if kind == "json_invalid":
         return Problem(400, "the body is not JSON; send a JSON object, with content-type application/json")
-    if first.get("type") == "model_attributes_type" and tuple(first.get("loc", ())) == ("body",):
+    if place == ("body",):
         # so it is with JSON of another kind, and with curl's own content-type, under which nobody looks for JSON
         return Problem(422, "the body is not a JSON object; send one, with content-type application/json")
-    place = ".".join(str(part) for part in first.get("loc", ()) if part not in ("body", "query", "path"))
-    message = str(first.get("msg", "it is not valid")).removeprefix("Value error, ")
-    return Problem(422, f"{place}: {message}; /docs has the form" if place else f"{message}; /docs has the form")
+    name = ".".join(str(part) for part in place if part not in ("body", "query", "path"))
+    if kind == "missing":
+        return Problem(422, f"{name} is missing; /docs has the form")
+    if kind == "extra_forbidden":
+        return Problem(422, f"{name} is nothing that this call takes; leave it out, /docs has the form")
+    expected = _expected(kind, first.get("ctx") or {})
+    if kind in ("too_short", "too_long") and len(place) == 3:  # in a list of triples
+        expected = "head, relation and tail"
+    return Problem(422, f"{name} is {_shown(first.get('input'))}, expected {expected}")
+
+
+# What pydantic calls it, and what it means; what is not here is a value of another kind.
+EXPECTED = {
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
+    "string_unicode": "Unicode text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "too_short": "a list of {min_length} or more",
+    "too_long": "a list of {max_length} at most",
+}
+
+
+def _expected(kind: str, about: Mapping[str, Any]) -> str:
+    return EXPECTED.get(kind, "another value; /docs has the form").format_map({**about})
+
+
+def _shown(value: Any) -> str:
+    """A value of a request, so that it stays one short line."""
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "an object"
+    text = json.dumps(value, default=lambda other: type(other).__name__)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

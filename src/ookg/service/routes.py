@@ -13,6 +13,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.convertors import Convertor, register_url_convertor
 
 from ookg.errors import InputError, OokgError
+from ookg.extension.likely import End
 from ookg.extension.questions import AnswerOptions
 from ookg.model.living import Added, Removed
 from ookg.service.keys import StoredKey
@@ -20,7 +21,7 @@ from ookg.service.metrics import Metrics
 from ookg.service.problems import Problem
 from ookg.service.search import search
 from ookg.service.service import Service
-from ookg.service.shapes import ClassifyBody, ExplainBody, PredictBody, TriplesBody, UpdateBody
+from ookg.service.shapes import ClassifyBody, ExplainBody, LikelyBody, PredictBody, TriplesBody, UpdateBody
 from ookg.service.words import trust_values
 from ookg.storage.journal import Batch
 from ookg.storage.versions import versions
@@ -126,7 +127,7 @@ def remove_entity(name: str, writer: Writing, key: str | None = None) -> Respons
     """Remove all triples of an entity."""
     service = writer.service
     service.check_labels(name, key)
-    return json_response(asdict(service.living.remove(entity=name, key=key, author=writer.author)))
+    return json_response(asdict(service.living.remove(entity=service.meant(name), key=key, author=writer.author)))
 
 
 # Looking.
@@ -147,7 +148,8 @@ def entity(
     """
     service.check_labels(name, relation)
     service.check_page(limit)
-    extended, words = service.current(), service.words
+    extended, words, name = service.current(), service.words, service.meant(name)
+    relation = None if relation is None else service.meant(relation, "relation")
     around = extended.around(name)
     following = offset + limit if offset + limit < len(around) else None
     items = [words.triple(one) for one in around[offset : offset + limit]]
@@ -189,13 +191,36 @@ async def predict(body: PredictBody, service: Reading) -> Response:
     """The best tails for (head, relation), or heads for (relation, tail): one question, or many."""
     service.check_top(body.top)
     options = AnswerOptions(
-        body.combine, body.top, body.hide_known, body.new_answers, blank_nodes=body.blank_nodes, explain=body.explain
+        body.combine,
+        body.top,
+        body.hide_known,
+        body.new_answers,
+        blank_nodes=body.blank_nodes,
+        explain=body.explain,
+        approximate=service.index(body.approximate),
     )
     questions = service.questions_of(body)
     predictions = await service.asker(len(questions)).ask(questions, options)
     pairs = zip(questions, predictions, strict=True)
     values = [service.words.prediction(*pair, explained=body.explain) for pair in pairs]
     return json_response(values[0] if body.questions is None else {"predictions": values})
+
+
+@router.post("/likely", tags=["read"], summary="Everything likely about an entity")
+def likely(body: LikelyBody, service: Reading) -> Response:
+    """What is likely about an entity, over all relations that fit it, the likeliest first."""
+    service.check_top(body.top)
+    ends: dict[End, str | None] = {"both": body.entity, "head": body.head, "tail": body.tail}
+    named = [(end, label) for end, label in ends.items() if label is not None]
+    if len(named) != 1:
+        raise Problem(422, "give one of `entity`, `head` and `tail`")
+    end, label = named[0]
+    service.check_labels(label)
+    options = AnswerOptions(
+        body.combine, body.top, body.hide_known, body.new_answers, body.min_probability, body.blank_nodes
+    )
+    label = service.meant(label)
+    return json_response(service.words.likely(label, end, service.current().likely(label, end, options)))
 
 
 @router.post("/classify", tags=["read"], summary="Judge claims")
@@ -211,11 +236,12 @@ def explain(body: ExplainBody, service: Reading) -> Response:
     question = service.question(body.head, body.tail, body.relation)
     service.check_labels(body.answer)
     extended, words = service.current(), service.words
-    reasons = [words.reason(question.asked, reason) for reason in extended.explain(question.asked, body.relation)]
+    reasons = [words.reason(question.asked, reason) for reason in extended.explain(question.asked, question.relation)]
     texts = [reason["text"] for reason in reasons]
     if body.answer is not None:
-        extended.around(body.answer)  # an unknown answer is refused: nothing speaks for a misspelt one either
-        texts = [reason.text(words.shown) for reason in extended.what_speaks(question, [body.answer])[0]]
+        answer = service.meant(body.answer)
+        extended.around(answer)  # an unknown answer is refused: nothing speaks for a misspelt one either
+        texts = [reason.text(words.shown) for reason in extended.what_speaks(question, [answer])[0]]
     return json_response({"explanation": reasons, "reasons": texts})
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import gc
+import logging
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ookg.errors import OokgError
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.questions import Question
-from ookg.graph.names import Names
+from ookg.graph.names import Names, id_meant
 from ookg.model.living import LivingModel
 from ookg.model.model import Model
+from ookg.scoring.approximate import ApproximateIndex
 from ookg.service.asking import Asker, follow
 from ookg.service.claims import Claims
 from ookg.service.followers import Follower
@@ -29,6 +31,7 @@ from ookg.service.shapes import PredictBody
 from ookg.service.words import Words
 from ookg.storage.journal import Triple
 
+LOG = logging.getLogger("ookg.service")
 FEW_QUESTIONS = 8  # a request with more of them does not hold up those with few
 
 
@@ -50,6 +53,9 @@ class Service:
         self.living = LivingModel(settings.directory, settings.device, refine=settings.refine, journal=settings.journal)
         self.living.journal.hold()
         self.living.extended  # noqa: B018 (made before the first question)
+        if settings.approximate:
+            self.living.approximate  # noqa: B018 (refused here where there is none)
+        self._no_index = ""
         self.keys = None if settings.keys is None else Keys(settings.keys)
         self.claims = Claims(settings.valid)
         self._own_runtime = tempfile.TemporaryDirectory(prefix="ookg-") if settings.runtime is None else None
@@ -108,6 +114,20 @@ class Service:
         follow(self.living)
         return self.living.extended
 
+    def index(self, wanted: bool | None) -> ApproximateIndex | None:
+        """The index to answer by; None: exactly. wanted: what a request says, None if it says nothing."""
+        if wanted and not self.settings.approximate:
+            raise Problem(422, "this server answers exactly; start it with --approximate, or leave `approximate` out")
+        if wanted is False or not self.settings.approximate:
+            return None
+        try:
+            return self.living.approximate
+        except OokgError as error:  # an update has left it behind, say
+            if str(error) != self._no_index:
+                self._no_index = str(error)
+                LOG.warning("questions are answered exactly", extra={"fields": {"reason": str(error)}})
+            return None
+
     def asker(self, questions: int) -> Asker:
         """Who answers so many questions."""
         return self.few if questions <= FEW_QUESTIONS else self.many
@@ -156,11 +176,20 @@ class Service:
             self.check_labels(*claim)
 
     def question(self, head: str | None, tail: str | None, relation: str | None) -> Question:
-        """A question, as a request asks it."""
+        """A question, as a request asks it; by ids, or by names that stand for one."""
         self.check_labels(head, tail, relation)
         if relation is None:
-            raise Problem(422, "no relation; say which one is asked for")
-        return Question(relation, head, tail)
+            raise Problem(422, "no relation; say which one is asked for, or ask /v1/likely for all that fit")
+        head, tail = (None if end is None else self.meant(end) for end in (head, tail))
+        return Question(self.meant(relation, "relation"), head, tail)
+
+    def meant(self, text: str, kind: Literal["entity", "relation"] = "entity") -> str:
+        """The id that a text means: itself, or where there is no such id the one of that name."""
+        names = self.living.names
+        if not len(names) or _has(self.living.extended, kind)(text) or not names.find(text):
+            return text
+        # An id is always an id, also one that came a moment ago.
+        return id_meant(text, kind, names, _has(self.current(), kind))
 
     def questions_of(self, body: PredictBody) -> list[Question]:
         """The questions of a request."""
@@ -207,6 +236,10 @@ class Service:
         self.living.journal.close()
         if self._own_runtime is not None:
             self._own_runtime.cleanup()
+
+
+def _has(extended: ExtendedModel, kind: Literal["entity", "relation"]) -> Callable[[str], bool]:
+    return extended.has_entity if kind == "entity" else extended.has_relation
 
 
 def _is_text(label: str) -> bool:

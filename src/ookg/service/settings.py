@@ -39,6 +39,7 @@ class ServiceSettings:
     keys: the file of keys that a request must have one of; None: no key is asked for
     valid: a file of labelled triples, for the thresholds of claims
     refine: whether new vectors are fitted, None for what suits the number of triples; device: where to compute
+    approximate: questions are answered by the stored index where that can be; it must be there at the start
     hosts: the names under which the server may be addressed; empty: any
     runtime: a folder that the processes of one server share while it runs; workers: how many they are
     """
@@ -50,6 +51,7 @@ class ServiceSettings:
     valid: Path | None = None
     refine: bool | None = None
     device: str = "cpu"
+    approximate: bool = field(default=False, kw_only=True)
     hosts: frozenset[str] = frozenset()
     runtime: Path | None = None
     workers: int = 1

@@ -42,6 +42,7 @@ class PredictBody(Body):
     combine: rank by all evidence (true), by the vector alone (false), or as the model says (null)
     hide_known: leave out what training or added triples state; new_answers: newcomers are answers too
     blank_nodes: RDF nodes without a name are answers too
+    approximate: by the index, where that can be (true), exactly (false), or as the server was started (null)
     """
 
     head: Text | None = None
@@ -53,6 +54,24 @@ class PredictBody(Body):
     combine: bool | None = None
     hide_known: bool = True
     new_answers: bool = True
+    blank_nodes: bool = False
+    approximate: bool | None = None
+
+
+class LikelyBody(Body):
+    """All that is likely about an entity: at either end (entity), as a head, or as a tail; else as in a prediction.
+
+    min_probability: leave out what is less likely to be right, where that was measured
+    """
+
+    entity: Text | None = None
+    head: Text | None = None
+    tail: Text | None = None
+    top: Annotated[int, Field(ge=1)] = 10
+    combine: bool | None = None
+    hide_known: bool = True
+    new_answers: bool = True
+    min_probability: Annotated[float, Field(ge=0, le=1)] | None = None
     blank_nodes: bool = False
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ookg.extension.answers import Prediction, Reason, Share
+from ookg.extension.answers import Answer, LikelyAnswers, Prediction, Reason, Share
 from ookg.extension.around import StatedTriple
+from ookg.extension.likely import End
 from ookg.extension.questions import Question
 from ookg.graph.names import Names
 from ookg.simulation.trust import Trust
+
+MEASURES = (
+    "`ookg tune --save` (new entities) or `ookg calibrate` (known ones) measures how likely answers are in this one"
+)
 
 
 def trust_values(trust: Trust | None) -> dict[str, Any] | None:
@@ -70,14 +75,8 @@ class Words:
         return {
             "question": self.question(question),
             "answers": [
-                {
-                    "entity": answer.entity,
-                    "name": self.names.name(answer.entity),
-                    "score": answer.score,
-                    "rank": answer.rank,
-                    "probability": answer.probability,
-                    "is_known": answer.is_known,
-                    "is_new": answer.is_new,
+                self._answer(answer)
+                | {
                     "reasons": [reason.text(self.shown) for reason in answer.reasons] if explained else [],
                     "lead": answer.lead if answer.shares else None,
                     "shares": [self.share(share) for share in answer.shares],
@@ -87,7 +86,28 @@ class Words:
             "explanation": [self.reason(question.asked, reason) for reason in why],
             "trust": trust_values(prediction.trust),
             "way": prediction.way,
+            "recall": prediction.recall,
             "notes": prediction.notes,
+        }
+
+    def likely(self, entity: str, end: End, likely: LikelyAnswers) -> dict[str, Any]:
+        """Everything likely about an entity."""
+        is_measured = any(one.answer.probability is not None for one in likely)
+        return {
+            "question": {"entity": entity, "name": self.names.name(entity), "end": end},
+            "answers": [self.named_triple(*one.triple) | self._answer(one.answer) for one in likely],
+            "notes": [] if is_measured or not likely else [f"in an order by experience with another graph; {MEASURES}"],
+        }
+
+    def _answer(self, answer: Answer) -> dict[str, Any]:
+        return {
+            "entity": answer.entity,
+            "name": self.names.name(answer.entity),
+            "score": answer.score,
+            "rank": answer.rank,
+            "probability": answer.probability,
+            "is_known": answer.is_known,
+            "is_new": answer.is_new,
         }
 
     def share(self, share: Share) -> dict[str, Any]:

@@ -8,6 +8,7 @@
     journal.sqlite        what was added and removed since (`storage.journal`); or, where that lies in PostgreSQL,
     journal.json          which of the database's journals it is
     names.safetensors     what its ids are called, where that was said (`storage.names`)
+    approximate.safetensors  an index of the vectors of one version, where one was made (`storage.approximate`)
     companions/NAME/      models that answer together with it, each a directory like this one; model.json says which
                           version of each (`storage.companions`)
     data-XXXXXXXX/
@@ -57,6 +58,7 @@ from ookg.graph.statistics import GraphStatistics
 from ookg.graph.vocabulary import Vocabulary
 from ookg.models import GEOMETRIES, registered_name
 from ookg.models.embedding import Embedding
+from ookg.storage.approximate import INDEX_FILE, index_problem
 from ookg.storage.counts import COUNTED, Counts, counts_problem
 from ookg.storage.data import (
     CHECKED_BYTES,
@@ -103,6 +105,22 @@ ATTEMPTS = 1000  # at loading a model that is replaced all the time; each one bu
 RESTORE = "the model is damaged, restore it or train again"
 
 
+@dataclass(frozen=True, eq=False)
+class StoredVectors:
+    """Vectors as they were read from a file; digest: as the description has it, None in directories of version 1."""
+
+    embedding: Embedding
+    path: Path
+    digest: str | None
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The file's digest; None if it is gone."""
+        with suppress(OSError):
+            return self.digest or digest(self.path)
+        return None
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """All that a trained model consists of.
@@ -115,6 +133,7 @@ class Checkpoint:
     lock: what keeps the files of an open model from being removed
     companions: by their names, models with the same labels that answer together with it; they have none themselves
     stored_counts: of the version that was read, where it is stored (`counts`)
+    stored_vectors: the same of its vectors (`fingerprint`)
     """
 
     embedding: Embedding
@@ -130,6 +149,13 @@ class Checkpoint:
     directory: Path | None = field(default=None, repr=False, compare=False)
     lock: PathLock | None = field(default=None, repr=False, compare=False)
     stored_counts: Counts | None = field(default=None, kw_only=True, repr=False, compare=False)
+    stored_vectors: StoredVectors | None = field(default=None, kw_only=True, repr=False, compare=False)
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The digest of the file of its vectors; None for vectors that are not stored as they are."""
+        stored = self.stored_vectors
+        return None if stored is None or stored.embedding is not self.embedding else stored.fingerprint
 
     @property
     def counts(self) -> Counts | None:
@@ -353,7 +379,7 @@ def _remove_remains(directory: Path) -> None:
         re.fullmatch(r"\.((version|update-to)-.*)\.[0-9a-f]{8}\.tmp", path.name) for path in directory.iterdir()
     )
     names = {match[1] for match in unfinished if match is not None}
-    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE, MARK_FILE, *names):
+    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE, MARK_FILE, INDEX_FILE, *names):
         remove_remains(directory / name, alone=True)
     remove_unnamed(directory)
 
@@ -457,7 +483,8 @@ def check_model(directory: str | Path, journal: str | None = None) -> list[FileC
         ):
             continue  # it was replaced meanwhile
         kept, changes = _checked_earlier(directory), _checked_journal(directory, journal)
-        return [*checks, *kept, *changes, *_checked_names(directory), *_checked_companions(directory, description)]
+        beside = [*_checked_names(directory), *_checked_index(directory)]
+        return [*checks, *kept, *changes, *beside, *_checked_companions(directory, description)]
 
 
 def _checked_companions(directory: Path, description: dict[str, Any]) -> list[FileCheck]:
@@ -519,13 +546,20 @@ def _checked_names(directory: Path) -> list[FileCheck]:
     return [FileCheck(path.name, path.stat().st_size, names_problem(directory), True)]
 
 
+def _checked_index(directory: Path) -> list[FileCheck]:
+    path = directory / INDEX_FILE
+    if not path.is_file():
+        return []
+    return [FileCheck(path.name, path.stat().st_size, index_problem(directory), True)]
+
+
 def refuse_damage(directory: str | Path, journal: str | None = None) -> None:
     """Refuse a model any of whose files is not what was written; all of them are read.
 
-    Damaged counts are none of it: they are counted anew.
+    Damaged counts are none of it, nor a damaged index: they are made anew.
     """
     for file in check_model(directory, journal):
-        if file.problem is not None and not Path(file.name).match(COUNTED):
+        if file.problem is not None and not Path(file.name).match(COUNTED) and file.name != INDEX_FILE:
             raise ModelFileError(f"{Path(directory) / file.name}: {file.problem}; {RESTORE}")
 
 
@@ -588,6 +622,7 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
             number=_number(description),
             companions=_read_companions(directory, description, device),
             stored_counts=None if content.graph is None else Counts(data, embedding, content.graph),
+            stored_vectors=StoredVectors(embedding, data / VECTORS, (description.get("digests") or {}).get(VECTORS)),
         )
 
 

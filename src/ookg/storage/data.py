@@ -151,7 +151,7 @@ class StoredGraph(KnownGraph):
     def triples(self) -> IntArray:
         """(triples, 3) ids, in the order of the training."""
         with damage_named(self._folder.parent):
-            triples = _triples(pq.read_table(self._triples_file), self.num_entities, self.num_relations)
+            triples = _triples(_table(self._triples_file), self.num_entities, self.num_relations)
             if len(triples) != len(self):
                 raise ValueError(f"{len(triples)} triples and an index of {len(self)}")
             return triples
@@ -167,7 +167,7 @@ class StoredGraph(KnownGraph):
     def statistics(self) -> GraphStatistics:
         """Degrees of entities and co-occurrence of relations."""
         with damage_named(self._folder.parent):
-            cooccurrence = _cooccurrence(pq.read_table(self._pairs_file), self.num_relations)
+            cooccurrence = _cooccurrence(_table(self._pairs_file), self.num_relations)
             return GraphStatistics(self._degree.astype(np.int64, copy=False), cooccurrence)
 
 
@@ -208,6 +208,11 @@ def _mapped_labels(path: Path) -> Vocabulary:
     arrays = mapped_arrays(path)
     texts = Texts(text_bytes(arrays, "text"), whole_numbers(arrays, "offsets"), str(path))
     return StoredVocabulary(texts, whole_numbers(arrays, "order"))
+
+
+def _table(file: Any) -> Any:
+    """A whole Parquet file. Arrow's `read_table` would load what data sets need, to open this one file."""
+    return pq.ParquetFile(file).read()
 
 
 def _labels(table: Any, name: str) -> Vocabulary:

@@ -92,8 +92,8 @@ class Tables(Protocol):
     def latest(self, most: int, before: int) -> list[Batch]:
         """The last batches with smaller numbers than that, the very last one first."""
 
-    def bringing(self, entity: str, after: int) -> int | None:
-        """The number of the first batch after that one that added a triple of an entity."""
+    def changes_of(self, entity: str, after: int) -> list[tuple[int, int]]:
+        """The batches after that one that changed triples of an entity: how many each added, below 0 removed."""
 
     def batch_with_key(self, key: str) -> Batch | None:
         """The batch with this key."""
@@ -231,8 +231,16 @@ class Journal(ABC):
         return self.reading(lambda tables: tables.latest(most, before)) if self.exists else []
 
     def bringing(self, entity: str, after: int = 0) -> Batch | None:
-        """The first batch, of those with larger numbers than that, that added a triple of an entity."""
-        number = self.reading(lambda tables: tables.bringing(entity, after)) if self.exists else None
+        """The batch, of those with larger numbers than that, by which an entity came; the last one, if it came again.
+
+        It comes by the first of its triples, and has gone when the last of them is removed.
+        """
+        changes = self.reading(lambda tables: tables.changes_of(entity, after)) if self.exists else []
+        number, triples = None, 0
+        for batch, change in changes:
+            if change > 0 and not triples:
+                number = batch
+            triples = max(0, triples + change)
         return None if number is None else self.latest(1, number + 1)[0]
 
     def triples_of(self, number: int) -> list[Triple]:

@@ -407,16 +407,17 @@ class PostgresTables:
         rows = self._rows(f"{_BATCHES} AND number < %s ORDER BY number DESC LIMIT %s", before, most)
         return [Batch(*row) for row in rows]
 
-    def bringing(self, entity: str, after: int) -> int | None:
-        """The number of the first batch after that one that added a triple of an entity."""
-        ((number,),) = self._rows(
-            "SELECT min(batch) FROM ookg_changes JOIN ookg_batches USING (journal) "
-            "WHERE journal = %s AND batch = number AND (head = %s OR tail = %s) AND batch > %s AND kind = 'add'",
+    def changes_of(self, entity: str, after: int) -> list[tuple[int, int]]:
+        """The batches after that one that changed triples of an entity: how many each added, below 0 removed."""
+        rows = self._rows(
+            "SELECT batch, sum(CASE kind WHEN 'add' THEN 1 ELSE -1 END) FROM ookg_changes "
+            "JOIN ookg_batches USING (journal) WHERE journal = %s AND batch = number "
+            "AND (head = %s OR tail = %s) AND batch > %s GROUP BY batch ORDER BY batch",
             entity,
             entity,
             after,
         )
-        return None if number is None else int(number)
+        return [(int(batch), int(change)) for batch, change in rows]
 
     def batch_with_key(self, key: str) -> Batch | None:
         """The batch with this key."""

@@ -230,14 +230,13 @@ class SqliteTables:
         rows = self._connection.execute(_BATCHES.format(some), (before, most)).fetchall()
         return [Batch(*row) for row in reversed(rows)]
 
-    def bringing(self, entity: str, after: int) -> int | None:
-        """The number of the first batch after that one that added a triple of an entity."""
-        (number,) = self._connection.execute(
-            "SELECT min(batch) FROM changes JOIN batches ON batch = batches.number "
-            "WHERE (head = ?1 OR tail = ?1) AND batch > ?2 AND kind = 'add'",
+    def changes_of(self, entity: str, after: int) -> list[tuple[int, int]]:
+        """The batches after that one that changed triples of an entity: how many each added, below 0 removed."""
+        return self._connection.execute(
+            "SELECT batch, sum(CASE kind WHEN 'add' THEN 1 ELSE -1 END) FROM changes JOIN batches "
+            "ON batch = batches.number WHERE (head = ?1 OR tail = ?1) AND batch > ?2 GROUP BY batch ORDER BY batch",
             (entity, after),
-        ).fetchone()
-        return None if number is None else int(number)
+        ).fetchall()
 
     def batch_with_key(self, key: str) -> Batch | None:
         """The batch with this key."""

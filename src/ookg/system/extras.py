@@ -7,6 +7,7 @@ from ookg.errors import InputError
 # As `project.optional-dependencies` of pyproject.toml has them. They are named themselves: they are on every index.
 EXTRAS = {
     "biggraph": ("h5py",),
+    "faiss": ("faiss-cpu",),
     "plots": ("matplotlib",),
     "postgres": ("psycopg[binary]",),
     "rdf": ("pyoxigraph",),
