@@ -19,6 +19,7 @@ from ookg.training.tables import Tables
 numba = pytest.importorskip("numba")
 
 from ookg.kernels import cpu_step  # noqa: E402
+from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, exponential, log_one_plus  # noqa: E402
 from ookg.training.cpu_step import NumbaStep  # noqa: E402
 
 ENTITIES, RELATIONS = 40, 5
@@ -195,6 +196,32 @@ def test_who_stands_alone() -> None:
     assert not alone[counts > 1].any()
     assert 0.9 < alone[counts == 1].mean() < 1  # a million ids share 131,072 marks
     assert not any(cpu_step._is_alone(cpu_step.no_marks(), entity) for entity in touched[:100])
+
+
+def test_exponentials_and_logarithms_for_loops() -> None:
+    numbers = -np.geomspace(1e-8, 87, 2000).astype(np.float32)
+    got = np.array([exponential(number) for number in (*numbers, np.float32(0), np.float32(-1e9))], dtype=np.float32)
+    np.testing.assert_allclose(got[:-1], np.exp(np.append(numbers, 0.0), dtype=np.float64), rtol=3e-7)
+    assert 0 < got[-1] < 1e-37
+    small = np.linspace(0, 1, 2000, dtype=np.float32)
+    got = np.array([log_one_plus(number) for number in small], dtype=np.float32)
+    np.testing.assert_allclose(got, np.log1p(small.astype(np.float64)), rtol=3e-7)
+
+
+@pytest.mark.parametrize("kind", [ABSOLUTE, EUCLIDEAN])
+@pytest.mark.parametrize("share_usable", [0.0, 0.8])
+def test_the_fast_loss_is_the_loss(kind: int, share_usable: float) -> None:
+    random, negatives = np.random.default_rng(4), 37
+    for spread in (1.0, 30.0, 1e5):
+        usable = random.random(negatives) < share_usable
+        gaps = (random.random(negatives + 1) * spread).astype(np.float32)
+        gaps[:-1] *= usable
+        share, settings = np.float32(0.01), (9.0, 0.7)
+        slopes, expected = np.empty_like(gaps), np.empty_like(gaps)
+        room = np.empty(negatives, dtype=np.float32)
+        loss = cpu_step._fast_row_loss(gaps, usable, share, settings, kind, slopes, room)
+        assert loss == pytest.approx(cpu_step._row_loss(gaps, usable, share, settings, kind, expected), rel=2e-6)
+        np.testing.assert_allclose(slopes, expected, rtol=2e-5, atol=1e-20)
 
 
 def test_batches_are_gathered() -> None:
