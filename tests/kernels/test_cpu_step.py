@@ -18,6 +18,8 @@ from ookg.training.tables import Tables
 
 numba = pytest.importorskip("numba")
 
+from ookg.kernels import cpu_step  # noqa: E402
+from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, exponential, log_one_plus  # noqa: E402
 from ookg.training.cpu_step import NumbaStep  # noqa: E402
 
 ENTITIES, RELATIONS = 40, 5
@@ -156,6 +158,81 @@ def test_same_bits_with_any_number_of_threads(
     for run in runs[1:]:
         for got, expected in zip(run, runs[0], strict=True):
             assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("optimizer", ["sparse-adam", "adagrad"])
+@pytest.mark.parametrize(("model", "norm"), GEOMETRIES)
+def test_same_bits_where_most_entities_stand_alone(
+    model: str, norm: int, optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entities, settings = 900, settings_of(model, norm, l2=1e-3, optimizer=optimizer)
+    triples = random_triples(7)
+    triples[:, [0, 2]] *= 22
+    monkeypatch.setattr(threads, "NUMBERS_A_THREAD", 1)
+    runs = []
+    for number in (1, 2, 5):
+        monkeypatch.setattr(threads._State, "threads", number)
+        tables = Tables.initial(entities, RELATIONS, settings, "cpu")
+        step = NumbaStep(tables, Sampler(triples, entities, RELATIONS, settings), settings)
+        losses = [step(number) for number in range(6)]
+        runs.append([torch.stack(losses), *tables.tensors().values()])
+        assert not step._marks.any()  # clean for the next step
+    for run in runs[1:]:
+        for got, expected in zip(run, runs[0], strict=True):
+            assert torch.equal(got, expected)
+
+
+def test_who_stands_alone() -> None:
+    """One of a single pair that is no known end; ids that share a mark with another may count as not alone."""
+    random, batch, negatives = np.random.default_rng(2), 200, 20
+    ids = random.integers(0, 1_000_000, (batch, negatives)).astype(np.int32)
+    usable = random.random(ids.shape) < 0.9
+    answers, known = random.integers(0, 1_000_000, (2, batch))
+    known[:20], answers[20:40] = ids[:20, 0], ids[20:40, 1]
+    marks = cpu_step.marks_for(batch * (negatives + 2))
+    cpu_step._mark_rows(0, batch, ids, usable, (answers, known), marks)
+    touched, counts = np.unique(np.concatenate([ids[usable], answers, known, known]), return_counts=True)
+    alone = np.array([cpu_step._is_alone(marks, entity) for entity in touched])
+    assert not alone[counts > 1].any()
+    assert 0.9 < alone[counts == 1].mean() < 1  # a million ids share 131,072 marks
+    assert not any(cpu_step._is_alone(cpu_step.no_marks(), entity) for entity in touched[:100])
+
+
+def test_exponentials_and_logarithms_for_loops() -> None:
+    numbers = -np.geomspace(1e-8, 87, 2000).astype(np.float32)
+    got = np.array([exponential(number) for number in (*numbers, np.float32(0), np.float32(-1e9))], dtype=np.float32)
+    np.testing.assert_allclose(got[:-1], np.exp(np.append(numbers, 0.0), dtype=np.float64), rtol=3e-7)
+    assert 0 < got[-1] < 1e-37
+    small = np.linspace(0, 1, 2000, dtype=np.float32)
+    got = np.array([log_one_plus(number) for number in small], dtype=np.float32)
+    np.testing.assert_allclose(got, np.log1p(small.astype(np.float64)), rtol=3e-7)
+
+
+@pytest.mark.parametrize("kind", [ABSOLUTE, EUCLIDEAN])
+@pytest.mark.parametrize("share_usable", [0.0, 0.8])
+def test_the_fast_loss_is_the_loss(kind: int, share_usable: float) -> None:
+    random, negatives = np.random.default_rng(4), 37
+    for spread in (1.0, 30.0, 1e5):
+        usable = random.random(negatives) < share_usable
+        gaps = (random.random(negatives + 1) * spread).astype(np.float32)
+        gaps[:-1] *= usable
+        share, settings = np.float32(0.01), (9.0, 0.7)
+        slopes, expected = np.empty_like(gaps), np.empty_like(gaps)
+        room = np.empty(negatives, dtype=np.float32)
+        loss = cpu_step._fast_row_loss(gaps, usable, share, settings, kind, slopes, room)
+        assert loss == pytest.approx(cpu_step._row_loss(gaps, usable, share, settings, kind, expected), rel=2e-6)
+        np.testing.assert_allclose(slopes, expected, rtol=2e-5, atol=1e-20)
+
+
+def test_batches_are_gathered() -> None:
+    random = np.random.default_rng(3)
+    triples, weights = random.integers(0, 50, (70, 3)), random.random((70, 1), dtype=np.float32)
+    for size in (1, 16, 40):
+        rows = random.integers(0, 70, size)
+        ids, weight = np.empty((3, size), dtype=np.int64), np.empty(size, dtype=np.float32)
+        cpu_step.gather_batch(rows, triples, weights, (ids[0], ids[1], ids[2], weight))
+        np.testing.assert_array_equal(ids.T, triples[rows])
+        np.testing.assert_array_equal(weight, weights[rows, 0])
 
 
 SPARSE = [("sparse-adam", 0), ("adagrad", 0), ("sparse-adam", 7), ("adam", 7)]

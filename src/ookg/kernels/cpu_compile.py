@@ -22,11 +22,14 @@ __all__ = [
     "MODULI",
     "TINY",
     "compiled",
+    "exponential",
     "gap_kind",
     "is_done",
     "kernel_table",
+    "log_one_plus",
     "next_task",
     "prefetch_row",
+    "set_bits",
     "slice_gap",
     "task_done",
     "wait_for_tasks",
@@ -98,6 +101,53 @@ def slice_gap(points: Array, point: int, table: Array, row: int, kind: int, firs
             difference = x[k] - widened(y[k])
             total += difference * difference
     return total
+
+
+# Two functions for loops, where those of the C library would be called for one number at a time. Both are right to a
+# few units of the last place.
+
+LOG2_E, LOG_2, LOG_2_REST = np.float32(1.4426950408889634), np.float32(0.693359375), np.float32(-2.1219444e-4)
+# Those of Cephes, a library of such functions, for (eʳ - 1 - r) / r² where |r| is at most log(2) / 2.
+POWERS = tuple(np.float32(c) for c in (1.9875691e-4, 1.3981999e-3, 8.3334519e-3, 4.16657959e-2, 1.66666655e-1, 0.5))
+
+
+def _with_bits(typing_context: Any, bits: Any) -> Any:
+    """The number of 32 bits that has these."""
+    del typing_context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del context, signature
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(bits), generate
+
+
+with_bits: Callable[[Any], Any] = intrinsic(_with_bits)
+
+
+@compiled(leaf=True)
+def exponential(x: Any) -> Any:
+    """eˣ of a number of at most 0; below -87, where it nears the smallest one, as at -87."""
+    x = max(x, np.float32(-87))
+    whole = np.floor(x * LOG2_E + np.float32(0.5))
+    r = x - whole * LOG_2 - whole * LOG_2_REST
+    total = POWERS[0]
+    total = total * r + POWERS[1]
+    total = total * r + POWERS[2]
+    total = total * r + POWERS[3]
+    total = total * r + POWERS[4]
+    total = total * r + POWERS[5]
+    power_of_two = with_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
+    return (total * (r * r) + r + np.float32(1)) * power_of_two
+
+
+@compiled(leaf=True)
+def log_one_plus(x: Any) -> Any:
+    """log(1 + x) of a number from 0 to 1, as 2 · artanh(x / (2 + x))."""
+    z = x / (np.float32(2) + x)
+    w = z * z
+    series = np.float32(1 / 7) + w * (np.float32(1 / 9) + w * np.float32(1 / 11))
+    return np.float32(2) * z * (np.float32(1) + w * (np.float32(1 / 3) + w * (np.float32(1 / 5) + w * series)))
 
 
 # Tasks that threads share. A board has a row for each phase of the work: how many tasks are taken, how many are done,
@@ -175,6 +225,20 @@ def wait_for_tasks(board: Array, phase: int) -> None:
         looks += 1
         if looks > LOOKS:
             _yield()  # lets another thread of the machine run
+
+
+def _set_bits(typing_context: Any, words: Any, place: Any, bits: Any) -> Any:
+    """Set bits of a word of an array, whoever else does at the same time; return the word as it was before."""
+    del typing_context, place, bits
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.atomic_rmw("or", builder.gep(array.data, [arguments[1]]), arguments[2], "monotonic")
+
+    return types.int64(words, types.intp, types.int64), generate
+
+
+set_bits: Callable[[Array, int, int], int] = intrinsic(_set_bits)
 
 
 def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:

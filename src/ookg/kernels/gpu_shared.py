@@ -28,6 +28,7 @@ from ookg.kernels.gpu_step import (
     sigmoid,
     sign,
     softplus,
+    triple_of_batch,
 )
 
 
@@ -53,15 +54,9 @@ def sample_triples(
     ids: (2 · batch,) answers, then anchors; usable: (batch, COUNT)
     """
     i = tl.program_id(0).to(tl.int64)
-    place = (tl.load(step_ptr) // 2) % batches
-    row = tl.load(order_ptr + (place * batch + i) % num_triples).to(tl.int64)
-    head = tl.load(triples_ptr + row * 3).to(tl.int64)
-    relation = tl.load(triples_ptr + row * 3 + 1).to(tl.int64)
-    tail = tl.load(triples_ptr + row * 3 + 2).to(tl.int64)
-    if CORRUPTS_HEAD:
-        anchor, answer = tail, head
-    else:
-        anchor, answer = head, tail
+    row, anchor, relation, answer = triple_of_batch(
+        order_ptr, triples_ptr, tl.load(step_ptr), i, num_triples, batches, batch, CORRUPTS_HEAD
+    )
     tl.store(ids_ptr + i, answer.to(tl.int32))
     tl.store(ids_ptr + batch + i, anchor.to(tl.int32))
     tl.store(relations_ptr + i, relation.to(tl.int32))

@@ -92,6 +92,23 @@ def total_weight(weights_ptr, total_ptr, batch, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def triple_of_batch(
+    order_ptr, triples_ptr, step, i, num_triples, batches, batch, CORRUPTS_HEAD: tl.constexpr
+):  # fmt: skip
+    """The i-th true triple of a step: its row, its anchor, its relation and its answer."""
+    place = (step // 2) % batches
+    row = tl.load(order_ptr + (place * batch + i) % num_triples).to(tl.int64)
+    head = tl.load(triples_ptr + row * 3).to(tl.int64)
+    relation = tl.load(triples_ptr + row * 3 + 1).to(tl.int64)
+    tail = tl.load(triples_ptr + row * 3 + 2).to(tl.int64)
+    if CORRUPTS_HEAD:
+        anchor, answer = tail, head
+    else:
+        anchor, answer = head, tail
+    return row, anchor, relation, answer
+
+
+@triton.jit
 def sample(
     step_ptr, order_ptr, triples_ptr, offsets_ptr, keys_ptr, all_weights_ptr,
     anchors_ptr, relations_ptr, weights_ptr, ids_ptr,
@@ -104,15 +121,9 @@ def sample(
     """
     i = tl.program_id(0).to(tl.int64)
     step = tl.load(step_ptr)
-    place = (step // 2) % batches
-    row = tl.load(order_ptr + (place * batch + i) % num_triples).to(tl.int64)
-    head = tl.load(triples_ptr + row * 3).to(tl.int64)
-    relation = tl.load(triples_ptr + row * 3 + 1).to(tl.int64)
-    tail = tl.load(triples_ptr + row * 3 + 2).to(tl.int64)
-    if CORRUPTS_HEAD:
-        anchor, answer = tail, head
-    else:
-        anchor, answer = head, tail
+    row, anchor, relation, answer = triple_of_batch(
+        order_ptr, triples_ptr, step, i, num_triples, batches, batch, CORRUPTS_HEAD
+    )
     tl.store(anchors_ptr + i, anchor.to(tl.int32))
     tl.store(relations_ptr + i, relation.to(tl.int32))
     tl.store(weights_ptr + i, tl.load(all_weights_ptr + row))
@@ -293,6 +304,44 @@ def adam(table_ptr, mean_ptr, square_ptr, where, mask, value, gradient, rate, co
 
 
 @triton.jit
+def gradient_of_pairs(
+    points_ptr, coefficients_ptr, order_ptr, place, live, x, y, column, inside, batch,
+    DIM: tl.constexpr, COLUMNS: tl.constexpr, COMPLEX: tl.constexpr, GAP: tl.constexpr,
+):  # fmt: skip
+    """What a tile of pairs adds to the gradient of their entity: real and imaginary parts.
+
+    place, live: the pairs' places in the order, and which of them are this entity's
+    x, y: the entity's vector, y only where it is complex
+    """
+    WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
+    pair = tl.load(order_ptr + place, mask=live, other=0)
+    triple = pair // COLUMNS
+    is_anchor = (pair - triple * COLUMNS) == COLUMNS - 1
+    coefficient = tl.load(coefficients_ptr + pair, mask=live, other=0.0)
+    source = (is_anchor.to(tl.int64) * batch + triple)[:, None] * WIDTH + column[None, :]
+    mask = live[:, None] & inside[None, :]
+    px = tl.load(points_ptr + source, mask=mask, other=0.0)
+    if COMPLEX:
+        py = tl.load(points_ptr + source + DIM, mask=mask, other=0.0)
+    dx = x[None, :] - px
+    if GAP == SUM_OF_SIZES:
+        dx = sign(dx)
+    elif GAP == SUM_OF_MODULI:
+        dy = y[None, :] - py
+        moduli = tl.sqrt(dx * dx + dy * dy)
+        inverse = tl.where(moduli > 0, 1.0 / moduli, 0.0)
+        dx *= inverse
+        dy *= inverse
+    elif COMPLEX:
+        dy = y[None, :] - py
+    gx = tl.sum(tl.where(is_anchor[:, None], px, coefficient[:, None] * dx), axis=0)
+    gy = gx
+    if COMPLEX:
+        gy = tl.sum(tl.where(is_anchor[:, None], py, coefficient[:, None] * dy), axis=0)
+    return gx, gy
+
+
+@triton.jit
 def entities(
     table_ptr, mean_ptr, square_ptr, points_ptr, coefficients_ptr, order_ptr, bounds_ptr, updates_ptr, rate_ptr,
     l2, batch,
@@ -307,6 +356,7 @@ def entities(
     where = entity * WIDTH + column
     x = tl.load(table_ptr + where, mask=inside, other=0.0)
     gx = 2 * l2 * x
+    y = x
     if COMPLEX:
         y = tl.load(table_ptr + where + DIM, mask=inside, other=0.0)
         gy = 2 * l2 * y
@@ -315,29 +365,13 @@ def entities(
     for start in range(first, last, TILE):
         place = start + tl.arange(0, TILE)
         live = place < last
-        pair = tl.load(order_ptr + place, mask=live, other=0)
-        triple = pair // COLUMNS
-        is_anchor = (pair - triple * COLUMNS) == COLUMNS - 1
-        coefficient = tl.load(coefficients_ptr + pair, mask=live, other=0.0)
-        source = (is_anchor.to(tl.int64) * batch + triple)[:, None] * WIDTH + column[None, :]
-        mask = live[:, None] & inside[None, :]
-        px = tl.load(points_ptr + source, mask=mask, other=0.0)
+        added_x, added_y = gradient_of_pairs(
+            points_ptr, coefficients_ptr, order_ptr, place, live, x, y, column, inside, batch,
+            DIM, COLUMNS, COMPLEX, GAP,
+        )  # fmt: skip
+        gx += added_x
         if COMPLEX:
-            py = tl.load(points_ptr + source + DIM, mask=mask, other=0.0)
-        dx = x[None, :] - px
-        if GAP == SUM_OF_SIZES:
-            dx = sign(dx)
-        elif GAP == SUM_OF_MODULI:
-            dy = y[None, :] - py
-            moduli = tl.sqrt(dx * dx + dy * dy)
-            inverse = tl.where(moduli > 0, 1.0 / moduli, 0.0)
-            dx *= inverse
-            dy *= inverse
-        elif COMPLEX:
-            dy = y[None, :] - py
-        gx += tl.sum(tl.where(is_anchor[:, None], px, coefficient[:, None] * dx), axis=0)
-        if COMPLEX:
-            gy += tl.sum(tl.where(is_anchor[:, None], py, coefficient[:, None] * dy), axis=0)
+            gy += added_y
     updates = tl.load(updates_ptr).to(tl.float64)
     correction_1 = (1.0 - tl.exp(updates * LOG_BETA_1)).to(tl.float32)
     correction_2 = (1.0 - tl.exp(updates * LOG_BETA_2)).to(tl.float32)

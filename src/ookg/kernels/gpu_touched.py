@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from ookg.kernels import adagrad as plain_adagrad
-from ookg.kernels.gpu_step import LOG_BETA_1, LOG_BETA_2, SUM_OF_MODULI, SUM_OF_SIZES, adam, sign
+from ookg.kernels.gpu_step import LOG_BETA_1, LOG_BETA_2, adam, gradient_of_pairs
 
 ADAGRAD_EPS = tl.constexpr(plain_adagrad.EPSILON)
 
@@ -71,6 +71,7 @@ def touched_entities(
         if ADAGRAD:  # read before sums that all threads wait for: one of them stores it anew
             total = tl.load(first_ptr + row)
         gx = 2 * l2 * x
+        y = x
         if COMPLEX:
             y = tl.load(table_ptr + row * WIDTH + DIM + column, mask=inside, other=0.0)
             gy = 2 * l2 * y
@@ -80,29 +81,13 @@ def touched_entities(
             place = start + tl.arange(0, TILE)
             live = place < places
             live = live & (tl.load(sorted_ptr + place, mask=live, other=0) == key)
-            pair = tl.load(order_ptr + place, mask=live, other=0)
-            triple = pair // COLUMNS
-            is_anchor = (pair - triple * COLUMNS) == COLUMNS - 1
-            coefficient = tl.load(coefficients_ptr + pair, mask=live, other=0.0)
-            source = (is_anchor.to(tl.int64) * batch + triple)[:, None] * WIDTH + column[None, :]
-            mask = live[:, None] & inside[None, :]
-            px = tl.load(points_ptr + source, mask=mask, other=0.0)
+            added_x, added_y = gradient_of_pairs(
+                points_ptr, coefficients_ptr, order_ptr, place, live, x, y, column, inside, batch,
+                DIM, COLUMNS, COMPLEX, GAP,
+            )  # fmt: skip
+            gx += added_x
             if COMPLEX:
-                py = tl.load(points_ptr + source + DIM, mask=mask, other=0.0)
-            dx = x[None, :] - px
-            if GAP == SUM_OF_SIZES:
-                dx = sign(dx)
-            elif GAP == SUM_OF_MODULI:
-                dy = y[None, :] - py
-                moduli = tl.sqrt(dx * dx + dy * dy)
-                inverse = tl.where(moduli > 0, 1.0 / moduli, 0.0)
-                dx *= inverse
-                dy *= inverse
-            elif COMPLEX:
-                dy = y[None, :] - py
-            gx += tl.sum(tl.where(is_anchor[:, None], px, coefficient[:, None] * dx), axis=0)
-            if COMPLEX:
-                gy += tl.sum(tl.where(is_anchor[:, None], py, coefficient[:, None] * dy), axis=0)
+                gy += added_y
             count = tl.sum(live.to(tl.int32), axis=0)
             start += TILE
         rate = tl.load(rate_ptr)

@@ -52,6 +52,12 @@ class NumbaStep:
         def groups(ids: int) -> tuple[Array, Array, Array]:
             return integers(ids), integers(ids + 1), integers(batch)
 
+        self._triples, self._weights = (
+            sampler.triples.contiguous().numpy(),
+            sampler.weight[:, None].contiguous().numpy(),
+        )
+        ids = np.empty((3, batch), dtype=np.int64)
+        self._batch = ids[0], ids[1], ids[2], numbers(batch)
         self._ids, self._usable = integers(batch, settings.negatives), np.empty((batch, settings.negatives), np.bool_)
         self._rooms = tuple((integers(2, 2, size), integers((1 << DIGIT) + 1)) for size in (pairs + batch, batch))
         self._pairs = integers(touched + 1), integers(2, pairs)
@@ -59,9 +65,10 @@ class NumbaStep:
         self._cuts = tuple(np.empty(size, dtype=np.int64) for size in (TASKS + 1, PARTS + 1))
         self._counts = np.empty(2, dtype=np.int64)
         self._gaps, self._slopes = numbers(pairs), numbers(pairs)
-        self._points, self._rest = numbers(batch, width), numbers(PARTS, batch, width)
-        self._way = WAYS[tables.optimizer.name]
-        self._own = numbers(batch + PARTS if tables.optimizer.is_sparse else touched, width)
+        self._way, is_sparse = WAYS[tables.optimizer.name], tables.optimizer.is_sparse
+        self._marks = compute.marks_for(pairs + batch) if is_sparse else compute.no_marks()
+        self._points, self._rest = numbers(batch, width), numbers(PARTS + is_sparse, batch, width)
+        self._own = numbers(batch + PARTS if is_sparse else touched, width)
         self._source, self._relation = numbers(batch, width), numbers(batch, self.geometry.relation_width)
         self._losses = numbers(batch)
         self._zeros = np.zeros(max(width, self.geometry.relation_width), dtype=np.float32)
@@ -70,22 +77,21 @@ class NumbaStep:
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number; return its loss (without the L2 term)."""
         sampler, tables, settings = self.sampler, self.tables, self.settings
-        rows = sampler.rows(number)
-        triples, corrupts_head = sampler.triples[rows], number % 2 == 1
-        head, relation, tail = (column.contiguous().numpy() for column in triples.unbind(dim=1))
+        corrupts_head = number % 2 == 1
+        compute.gather_batch(sampler.rows(number).numpy(), self._triples, self._weights, self._batch)
+        head, relation, tail, weight = self._batch
         source, answer = (tail, head) if corrupts_head else (head, tail)
         sign = -1.0 if corrupts_head else 1.0
         turns, slope = self._turns(relation, sign)
-        weight = sampler.weight[rows].numpy()
         share = weight / weight.sum() / np.float32(2)
         tables.updates += 1
         passed = self._ids.size * tables.entities.shape[1]
         run_tasks(
             compute.take_step,
-            compute.PHASES,
+            compute.TOUCHED_PHASES if tables.optimizer.is_sparse else compute.PHASES,
             passed if tables.optimizer.is_sparse else passed + tables.entities.numel(),
             (source, answer, relation, share, self._losses),
-            (*self._draws(number), self._ids, self._usable),
+            (*self._draws(number), self._ids, self._usable, self._marks),
             (*self._rooms, self._pairs, self._cuts, self._counts),
             (turns, self._points, self._gaps, self._slopes),
             (settings.margin, settings.temperature, self.kind, sign, slope),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
+from ookg.system.pages import prefer_large_pages
 from ookg.training.gpu_memory import host_zeros
 from ookg.training.optimizers import Optimizer, State, optimizer_for
 from ookg.training.settings import TrainingSettings
@@ -46,14 +46,9 @@ class Room:
 
 
 def _in_large_pages(tensor: Tensor) -> Tensor:
-    """Ask the system for large pages, before the first use: rows are far apart, and each would need a page of its own.
-
-    A step at a million rows is an eighth faster by it, with Adagrad a quarter. Where there are none, nothing changes.
-    """
-    if tensor.nbytes >= LARGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
-        first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-        size = (tensor.data_ptr() + tensor.nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), mmap.MADV_HUGEPAGE)
+    """Ask for large pages, before the first use: rows are far apart, and each would need a page of its own."""
+    if tensor.nbytes >= LARGE_BYTES:
+        prefer_large_pages(tensor.numpy())
     return tensor
 
 
