@@ -106,6 +106,7 @@ class Status:
     added, removed: triples, of which those that came and went again are none; share: of all triples that are there
     expected: what newcomers are worth until then; None if it is not calibrated, or there are none
     update: None for a model that cannot be updated; gain: None, as it is not measured before
+    why_not: why it cannot be updated, as `update` says it; None where it can
     """
 
     version: int
@@ -119,6 +120,7 @@ class Status:
     expected: Expected | None
     update: Cost | None
     gain: float | None = None
+    why_not: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -497,6 +499,12 @@ def status_of(current: Current) -> Status:
     version, difference = current.version, current.difference
     checkpoint, labels = version.checkpoint, current.given()
     changed, known = len(difference.added) + len(difference.removed), len(checkpoint.triples)
+    cost: Cost | None = None
+    why_not: str | None = None
+    try:
+        cost = _cost(current)
+    except InputError as error:
+        why_not = str(error)
     return Status(
         checkpoint.number,
         checkpoint.journal,
@@ -507,7 +515,8 @@ def status_of(current: Current) -> Status:
         _unknown(version.relations, labels.relations.labels.to_pylist()),
         changed / max(1, changed + known),
         _expected(current),
-        _cost(current),
+        cost,
+        why_not=why_not,
     )
 
 
@@ -553,13 +562,10 @@ def _expected(current: Current) -> Expected | None:
     return Expected(len(mrr), float(hits.mean()), float(mrr.mean())) if len(mrr) else None
 
 
-def _cost(current: Current) -> Cost | None:
-    """What an update would take, by how long steps took before; None for a model that cannot be updated."""
+def _cost(current: Current) -> Cost:
+    """What an update would take, by how long steps took before; a model that cannot be updated is refused."""
     checkpoint, growth = current.version.checkpoint, growth_of(current)
-    try:
-        each = [_cost_of(one, growth) for one in (checkpoint, *checkpoint.companions.values())]
-    except InputError:
-        return None
+    each = [_cost_of(one, growth) for one in (checkpoint, *checkpoint.companions.values())]
     seconds = [cost.seconds for cost in each if cost.seconds is not None]
     in_all = round(sum(seconds), 3) if len(seconds) == len(each) else None
     return Cost(sum(cost.steps for cost in each), in_all, each[0].device)
