@@ -18,8 +18,8 @@ from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.question import Question
 from ookg.extension.reasons import (
     answer_reasons,
+    best_link,
     explanation,
-    first_link,
     reasons_by_source,
     trust_in,
     what_speaks,
@@ -195,7 +195,7 @@ def _prediction(
     spreads = _spreads(together, num_known, counts) if options.explain else []
     if counts is not None:
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken).numpy()
-    likelihood = ranking.likelihood(state, entity, weights, len(together)) or ranking.unmeasured
+    likelihood = (measured := ranking.likelihood(state, entity, weights, len(together))) or ranking.unmeasured
     if likelihood is None and options.min_probability is not None:
         raise InputError(no_probability(state.entities.label(entity), is_new=entity >= num_known))
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
@@ -234,7 +234,7 @@ def _prediction(
             place_in_rank + 1,
             is_known=place in known,
             is_new=place >= num_known,
-            link=first_link(state, place, mine),
+            link=best_link(state, place, mine),
             reasons=answer_reasons(state, asked, place, mine) if compared is None else said,
             probability=chance,
             shares=()
@@ -243,11 +243,13 @@ def _prediction(
         )
         for place, score, label, mine, chance, place_in_rank, said in rows
     ]
+    result = Prediction(answers, [], [], find_names=state.find_names, is_measured=measured is not None)
     if entity < num_known:
-        return Prediction(answers, [], [], None)
+        return result
     made_of = Reasons(partial(explanation, state, entity, asked.relation))
     trust = trust_in(state, entity, combine=weights is not None if way is None else None)
-    return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(len(together)))
+    words = None if way is None else way.in_words(len(together))
+    return replace(result, explanation=made_of, trust=trust, way=words)
 
 
 def _spreads(vectors: Sequence[Scores], num_known: int, weights: RankingWeights | None) -> list[float]:

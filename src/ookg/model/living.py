@@ -489,9 +489,14 @@ class LivingModel:
         """The answers to many questions, all from one state."""
         return self.extended.predict_all(questions, options)
 
-    def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
-        """True or false for each claim: by the stored judge where it is about newcomers, else by thresholds."""
-        return self.extended.classify(claims, valid=valid, judge=self.model.judge)
+    def classify(self, claims: TripleSource, *, valid: TripleSource | None = None) -> Classification:
+        """True or false for each claim: by the judge where it is about newcomers, else by thresholds.
+
+        As `Model.classify`, with a judge that learns once for each version where none is stored. Nothing is stored.
+        """
+        claims, extended = as_triples(claims, keep_duplicates=True), self.extended
+        judge = None if extended.new_end(claims) is None else self.model.usual_judge
+        return extended.classify(claims, valid=valid, judge=judge)
 
 
 def status_of(current: Current) -> Status:

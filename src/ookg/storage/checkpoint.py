@@ -115,6 +115,7 @@ class Checkpoint:
     lock: what keeps the files of an open model from being removed
     companions: by their names, models with the same labels that answer together with it; they have none themselves
     stored_counts: of the version that was read, where it is stored (`counts`)
+    given_vectors: how many entities, the last ones, were not trained but came with their vectors
     """
 
     embedding: Embedding
@@ -130,6 +131,7 @@ class Checkpoint:
     directory: Path | None = field(default=None, repr=False, compare=False)
     lock: PathLock | None = field(default=None, repr=False, compare=False)
     stored_counts: Counts | None = field(default=None, kw_only=True, repr=False, compare=False)
+    given_vectors: int = field(default=0, kw_only=True, compare=False)
 
     @property
     def counts(self) -> Counts | None:
