@@ -39,11 +39,12 @@ GIVEN: Rows = [(one, "knows", f"p{one[1]}_{number}") for one in NEW for number i
 TRUE: Rows = [(one, "knows", f"p{one[1]}_{number}") for one in NEW for number in (1, 4, 7)]
 FALSE: Rows = [(one, "knows", f"p{(int(one[1]) + 1) % CLUSTERS}_{number}") for one in NEW for number in (1, 4, 7)]
 LABELLED: Rows = [
-    (f"p{cluster}_{number}", "trade", f"t{(cluster + wrong) % CLUSTERS}_{number % 2}", str(1 - wrong))
+    (f"p{cluster}_{number}", "knows", f"p{(cluster + wrong) % CLUSTERS}_{(7 * number + 3) % SIZE}", str(int(not wrong)))
+    for number in range(SIZE)
     for cluster in range(CLUSTERS)
-    for number in range(4)
-    for wrong in (0, 1)
+    for wrong in (0, 1, 2)
 ]
+FEW = LABELLED[:24]
 
 
 def values(judged: Classification) -> list[tuple[object, ...]]:
@@ -60,13 +61,14 @@ def test_claims_without_labelled_ones(model: ookg.Model) -> None:
     assert values(model.classify(TRUE + FALSE, given=GIVEN)) == values(judged)
     stored = model.with_judge(judged.judge)
     assert stored.judge_for() is stored.judge
-    assert stored.judge_for(LABELLED).learned["claims"] == len(LABELLED)  # labelled claims teach it anew
+    assert stored.judge_for(FEW).learned["claims"] == len(FEW)  # labelled claims teach it anew
+    assert stored.judge_for(LABELLED).learned["made"] == 0 < stored.judge_for(FEW).learned["made"]
     bare = ookg.Model(replace(model.checkpoint, graph=None))
     with pytest.raises(InputError, match="without its training triples, and claims need thresholds; give labelled"):
         bare.classify(TRUE, given=GIVEN)
 
 
-@pytest.mark.parametrize("labelled", [None, LABELLED])
+@pytest.mark.parametrize("labelled", [None, FEW])
 def test_what_nothing_like_it_has_ever_been_is_unlikely(model: ookg.Model, labelled: Rows | None) -> None:
     absurd = [(one, "trade", f"p{cluster}_{number}") for one in NEW for cluster in (0, 1) for number in (0, 5, 9)]
     judged = model.classify(absurd, valid=labelled, given=GIVEN)
@@ -133,7 +135,7 @@ def test_the_command_needs_no_labelled_triples(
 ) -> None:
     model.save(tmp_path / "model")
     claims = [*TRUE, *FALSE, ("p0_1", "trade", "t0_1")]
-    for name, rows in (("given", GIVEN), ("claims", claims), ("valid", LABELLED)):
+    for name, rows in (("given", GIVEN), ("claims", claims), ("valid", LABELLED), ("few", FEW)):
         (tmp_path / name).write_text("".join("\t".join(row) + "\n" for row in rows))
     command = ["classify", str(tmp_path / "model"), "--device", "cpu", "--given", str(tmp_path / "given"), "--json"]
     command += [str(tmp_path / "claims")]
@@ -149,7 +151,10 @@ def test_the_command_needs_no_labelled_triples(
     again, errors = said()
     assert again == first
     assert "stored" not in errors
-    by_labels, errors = said("--valid", str(tmp_path / "valid"))
+    _, errors = said("--valid", str(tmp_path / "few"))
+    assert "the judge is stored" in errors
+    assert "thresholds are" not in errors  # those of few triples are for one call
+    by_labels, errors = said("--valid", str(tmp_path / "valid"), "--judge", "--judge-steps", "20", "--save")
     assert by_labels != first
     assert "the judge is stored" in errors
     assert "the thresholds are stored" in errors

@@ -141,11 +141,13 @@ def _check_options(arguments: argparse.Namespace, *, says_how: bool) -> None:
 def _store(judged: Classification, model: Model, arguments: argparse.Namespace) -> None:
     """Store what was fitted now and is not there yet, or is there without labelled triples; with --save in any case.
 
-    Where it was not asked for, a directory that cannot be written to is no error.
+    Thresholds of few labelled triples are for this call: those of many made ones serve others better. Where it was
+    not asked for, a directory that cannot be written to is no error.
     """
     from dataclasses import replace
 
     from ookg.errors import OokgError
+    from ookg.evaluation.judging import FEW_CLAIMS
     from ookg.storage.checkpoint import refuse_damage
 
     before = model.choice
@@ -154,7 +156,9 @@ def _store(judged: Classification, model: Model, arguments: argparse.Namespace) 
         choice, parts = replace(choice, judge=judged.judge), ["judge is"]
     fitted, stored = judged.thresholds, before.thresholds
     fits = stored is not None and stored.for_model(model.relations, model.relation_vectors) is not None
-    if fitted is not None and fitted is not stored and (arguments.save or not fits or (stored and stored.is_made)):
+    is_few = fitted is not None and not fitted.is_made and fitted.learned["claims"] < FEW_CLAIMS
+    is_better = not is_few and (not fits or (stored is not None and stored.is_made))
+    if fitted is not None and fitted is not stored and (arguments.save or is_better):
         choice, parts = replace(choice, thresholds=fitted), [*parts, "thresholds are"]
     # With further vectors, other false triples are made; they are stored where that is asked for.
     if not parts or (arguments.vectors is not None and not arguments.save):
