@@ -110,7 +110,7 @@ def _limits_of_known(state: State, valid: Triples, ids: IntArray) -> Limits:
     scored = ~np.isnan(scores)
     if not scored.any():
         remedy = "give triples of known entities and relations"
-        raise InputError(f"{valid.source}: none of its {counted(len(ids), 'triple')} can be scored; {remedy}")
+        raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
     known = checked_thresholds(scores[scored], ids[scored, 1], valid.truth[scored], len(state.relations))
     learned = {"source": valid.source, "claims": int(scored.sum())}
     model = state.model
