@@ -278,7 +278,7 @@ def test_options_of_training_beyond_all_bounds(place: Path, capsys: pytest.Captu
 
 def test_numbers_that_fit_and_are_a_mistake_all_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = ("train", "triples/graph.tsv", "--out", "m", *TRAINING, "--validate-every", str(2**62))
-    assert f"validate_every {2**62}; it must be at most 1,000,000,000,000" in refusal(capsys, *line)
+    assert f"--validate-every {2**62}; it must be at most 1,000,000,000,000" in refusal(capsys, *line)
 
 
 @pytest.mark.parametrize("option", ["--max-neighbors", "--neighbor-seed", "--columns", "--refine-seed"])

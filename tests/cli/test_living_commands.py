@@ -53,6 +53,8 @@ def test_a_life(run: Run) -> None:
     counts = {"added": 4, "known_before": 0, "new_entities": 2, "new_relations": 0, "journal": 1}
     assert run("add", "model", "new.tsv", "--key", "monday", "--author", "me", "--json") == counts
     assert run("add", "model", "new.tsv", "--key", "monday", "--json") == counts
+    again = run("add", "model", "new.tsv", "--key", "monday")
+    assert "batch 1, which came under the key 'monday' before (nothing was written now): 4 triples added" in again
     status = run("status", "model", "--json")
     assert (status["batches"], status["added"], status["new_entities"], status["gain"]) == (1, 4, 2, None)
     assert "not measured" in run("status", "model")
@@ -139,6 +141,45 @@ def test_evaluate_and_audit_know_what_was_added_and_removed(run: Run, folder: Pa
     write("known.tsv", [*GRAPH[:20]])
     run("remove", "model", "known.tsv")
     assert undated(run(*audit)) != audited
+
+
+def test_a_batch_that_is_removed_again_says_so(run: Run) -> None:
+    run("add", "model", "new.tsv")
+    first = run("remove", "model", "new.tsv", "--key", "back")
+    assert "nothing was written" not in first
+    assert "which came under the key 'back' before (nothing was written now)" in run(
+        "remove", "model", "new.tsv", "--key", "back"
+    )
+
+
+def test_status_says_why_there_is_no_update_as_update_does(run: Run) -> None:
+    run("compact", "model", "--out", "small")
+    run("add", "small", "new.tsv")
+    refused = run("update", "small", code=2).removeprefix("ookg: ").strip()
+    assert "vectors of 16 bits" in refused
+    assert f"an update: not possible: {refused}" in run("status", "small")
+    assert run("status", "small", "--json")["why_not"] == refused
+    run("add", "model", "new.tsv")
+    assert run("status", "model", "--json")["why_not"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--patience", "3"), "--patience without --validate-every; say how often to validate"),
+        (("--dim", "0"), "--dim 0; it must be 1 or more"),
+        (("--validate-every", "-1"), "--validate-every -1; it must be 0 or more"),
+        (("--relation-dim", "5"), "--relation-dim 5 with transe; only transr has one"),
+        (("--lr-drops", "2"), "--lr-drops (2.0,); each is a share of the steps"),
+        (("--config", "settings.toml"), "settings.toml: patience without validate_every"),
+    ],
+)
+def test_settings_are_called_as_they_were_given(
+    folder: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], problem: str
+) -> None:
+    (folder / "settings.toml").write_text("patience = 3\n")
+    assert main(["train", "graph.tsv", "--out", "other", *options]) == 2
+    assert problem in capsys.readouterr().err
 
 
 def test_bad_input_is_a_line_and_loses_nothing(run: Run, folder: Path) -> None:

@@ -52,6 +52,7 @@ def test_films_by_hand() -> None:
     why = source.of_question(asked).why(np.array([ENGLISH, FRENCH, NOLAN]))
     assert why[0] == CompanyWhy(2 * BY, NOLAN, 2 / 3, 2, 3)
     assert why[1] == CompanyWhy(2 * SHOT_IN, LONDON, 0.5, 1, 2)
+    assert [one.sharing for one in why if isinstance(one, CompanyWhy)] == [4, 2]
     assert why[2] is None
     nolan_only = company_of(FILMS, given[:1]).of_question(asked)
     assert nolan_only.why(np.array([FRENCH])) == [CompanyWhy(2 * BY, NOLAN, 1 / 3, 1, 3)]

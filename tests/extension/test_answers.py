@@ -66,6 +66,8 @@ def test_reasons_in_words() -> None:
     english, speaks = Step("language", "out", "English"), Step("spoken_in", "in", "English")
     assert ByCompany(by, english, 12, 14).text() == "12 of 14 with directed_by Nolan have language English"
     assert ByCompany(directed, speaks, 1, 3).text() == "1 of 3 with 'Nolan directed it' has 'English spoken_in it'"
+    some = "335 of 621 with directed_by Nolan have language English, 546 have any language"
+    assert ByCompany(by, english, 335, 546, 621).text() == some
     link = ByLink(Step("dubbed_in", "out", "English"), english, 0.72)
     assert link.text() == "dubbed_in English is stated, and 72% of such pairs have language too"
     path = ByPath(by, english, Step("speaks", "out", "English"), 30, 40)
@@ -80,6 +82,7 @@ def test_reasons_in_words() -> None:
         "answer": {"relation": "language", "direction": "out", "entity": "English"},
         "count": 12,
         "having": 14,
+        "sharing": 14,
     }
 
 
@@ -101,7 +104,9 @@ def test_what_adds_most_to_a_score_is_the_first_reason() -> None:
     assert [reason.text() for reason in best(paths=0.1).reasons] == [company, path]
     assert [reason.kind for reason in best(company=0.0).reasons] == ["path"]
     assert [reason.kind for reason in best(paths=-0.1).reasons] == ["company"]  # what takes away is no reason
-    assert best().link == LinkReason("by", "out", 10 / 15, "nolan")  # of the first source that names one
+    assert best().link == LinkReason("by", "out", 10 / 15, "nolan")  # that of the first reason
+    assert best(paths=0.1).link == LinkReason("by", "out", 1.0, "nolan")
+    assert best(company=0.0, paths=-0.1).link is None
     assert pickled(best()) == best()
     assert best(company=0.0, paths=0.0).reasons == ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 import torch
 
 from ookg.errors import InputError
+from ookg.extension.bulk import answer_all
+from ookg.extension.question import Question
 from ookg.graph.vectors import LabelledRows, read_vectors, write_vectors
 from ookg.graph.vocabulary import StoredVocabulary, Vocabulary
 from ookg.model.model import Model
 from ookg.newcomers.reducer import Degree
+from ookg.storage.names import add_names
 
 GIVEN = [("x", "r0", "e1"), ("e2", "r1", "x"), ("y", "r2", "e3")]
 CLAIMS = [("x", "r0", "e1"), ("e1", "r0", "nobody")]
@@ -65,6 +69,16 @@ def test_vectors_come_back_without_their_triples(model: Model, tmp_path: Path, e
             if one.entity in score:
                 assert one.score == pytest.approx(score[one.entity], rel=1e-4)
     assert grown.likely(entity="x") == []  # nothing is known to fit it
+
+
+def test_triples_of_entities_with_vectors_are_refused(model: Model) -> None:
+    grown = model.with_vectors(model.embed(GIVEN))
+    for given in ([("x", "r0", "e1")], [("z", "r0", "e1"), ("e1", "r0", "y")]):
+        with pytest.raises(InputError, match=r"'[xy]' came with a vector of its own, which its triples would not"):
+            grown.extend(given)
+    tied = grown.extend([("z", "r0", "x")])  # something new may be tied to it
+    assert tied.new_entities == ["z"]
+    assert tied.predict(relation="r1", head="z").answers
 
 
 def test_vectors_that_cannot_be_given_back(model: Model, tmp_path: Path) -> None:
@@ -128,3 +142,35 @@ def test_a_vocabulary_is_a_sequence_of_its_labels(model: Model, tmp_path: Path) 
         with pytest.raises(ValueError, match="is no label"):
             labels.index("nobody")
     assert list(Vocabulary([])) == []
+
+
+def test_frames_have_the_names_that_the_files_of_the_command_line_have(model: Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    add_names(tmp_path / "model", {"x": "a newcomer", "e1": "the first", "r1": "knows", "e2": "the second"})
+    named = Model.load(tmp_path / "model")
+    extended = named.extend(GIVEN)
+    triple = ["head_name", "relation_name", "tail_name"]
+    results = [
+        named.predict(GIVEN, relation="r1", head="x"),
+        extended.predict_all([Question("r1", head="x")]),
+        extended.likely("x"),
+        named.classify(CLAIMS, valid=_labelled(VALID), given=GIVEN),
+    ]
+    for result in results:
+        plain, table = result.id_table(), result.to_arrow()
+        assert table.column_names == [*plain.column_names, *triple]
+        for column in ("head", "relation", "tail"):
+            expected = [named.names.name(label) for label in plain.column(column).to_pylist()]
+            assert table.column(f"{column}_name").to_pylist() == expected
+        again = pickle.loads(pickle.dumps(result))
+        assert again.to_arrow() == table
+        assert len(again.find_names()) <= len(named.names)
+    assert results[0].to_arrow().column("head_name").to_pylist()[0] == "a newcomer"
+    assert answer_all(extended, [Question("r1", head="x")]).column_names[-3:] == triple
+    new = named.embed(GIVEN)
+    assert new.to_arrow().column("name").to_pylist() == ["a newcomer", None]
+    assert pickle.loads(pickle.dumps(new)).to_arrow() == new.to_arrow()
+    assert "the first" in named.neighbors("e2", top=40).to_arrow().column("name").to_pylist()
+    # Without names there are no such columns.
+    assert model.predict(GIVEN, relation="r1", head="x").to_arrow().column_names[-1] == "new"
+    assert not set(triple) & set(model.classify(CLAIMS, valid=_labelled(VALID), given=GIVEN).to_arrow().column_names)

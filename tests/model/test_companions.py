@@ -18,7 +18,9 @@ from ookg.datasets.few_shot import load_few_shot
 from ookg.errors import InputError, ModelFileError
 from ookg.evaluation.evaluate import RankingOptions, _ready
 from ookg.evidence.combined import RankingWeights
+from ookg.extension import questions
 from ookg.extension.questions import AnswerOptions
+from ookg.extension.state import State
 from ookg.model import updating
 from ookg.model.model import Model
 from ookg.newcomers.reducer import Precision, Uniform
@@ -28,6 +30,7 @@ from ookg.simulation import tuning
 from ookg.simulation.audit import AuditSettings
 from ookg.simulation.choosing import choose_ways
 from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.likelihood import DEFAULT_LIKELIHOOD, Likelihood
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.tuning import TuningSettings
 from ookg.simulation.ways import Way, Ways
@@ -55,6 +58,35 @@ def directory(stored: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def pair(stored: Path) -> Model:
     return Model.load(stored)
+
+
+def test_what_was_measured_with_all_models_is_not_shown_where_one_has_no_vector(
+    pair: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = DEFAULT_LIKELIHOOD
+
+    def likelihood(self: Model, *, refine: bool, combine: bool, chosen: bool, models: int) -> Likelihood | None:
+        del self, refine, combine, chosen
+        return fitted if models == 2 else None
+
+    monkeypatch.setattr(Model, "likelihood", likelihood)
+    extended = pair.extend(NEW)
+    assert {one.answer.probability is None for one in extended.likely("n0")} == {False}
+    real = questions._distance_scores
+
+    def without_the_companion(state: State, asked: Any) -> Any:
+        found = real(state, asked)
+        if state.model is not pair:
+            for one in found:
+                one[:] = np.nan
+        return found
+
+    monkeypatch.setattr(questions, "_distance_scores", without_the_companion)
+    likely = extended.likely("n0")
+    assert likely
+    assert {one.answer.probability for one in likely} == {None}
+    with pytest.raises(InputError, match="was not measured with this model"):
+        extended.likely("n0", options=AnswerOptions(min_probability=0.1))
 
 
 def scores(answering: Any, head: str, relation: str = "r0", options: AnswerOptions = EVERYONE) -> dict[str, float]:

@@ -108,9 +108,10 @@ def test_triples_to_validate_on_are_taken_before_any_are_held_out(monkeypatch: p
     for name in ("SMALL_PASSES", "PASSES", "LARGE_PASSES"):
         monkeypatch.setattr(f"ookg.training.settings.{name}", 1)
     triples = graph()
-    model = ookg.train(triples, replace(SMALL, steps=0), valid=list(triples)[:30])
+    model = ookg.train(triples, replace(SMALL, steps=0), valid=[*list(triples)[:20], ("nobody", "r0", "nothing")])
     assert model.checkpoint.settings.get("held_out", 0) == 0
     assert model.checkpoint.provenance["quality"]["of"] == "validation triples"
+    assert model.checkpoint.provenance["quality"]["triples"] == 20  # and not those of entities that nobody knows
 
 
 def run_with(figures: list[float], settings: TrainingSettings) -> TrainingRun:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from ookg.cli import main
 from ookg.errors import InputError
 from ookg.model.training_search import search_training
 from ookg.training.settings import TrainingSettings, read_settings, settings_text
+from ookg.training.trainer import Trainer
 
 
 def test_one_setting_is_changed_at_a_time_and_the_best_is_kept() -> None:
@@ -45,6 +47,34 @@ def test_the_time_ends_the_search_and_the_figures_do_not_depend_on_it() -> None:
     assert len(short) == 1  # the start, however long it takes
     assert len(long) > 1
     assert long[: len(short)] == short
+
+
+def test_a_trial_without_enough_memory_is_noted_and_skipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Small(Trainer):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            if arguments[3].dim > SMALL.dim:
+                raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+            if arguments[3].negatives > SMALL.negatives:
+                raise MemoryError
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr("ookg.model.training_search.Trainer", Small)
+    ticks = count()
+    search = search_training(graph(), SMALL, seconds=400, steps=5, device="cpu", clock=lambda: float(next(ticks)))
+    assert {"dim": 2 * SMALL.dim} in search.skipped
+    assert {"negatives": 2 * SMALL.negatives} in search.skipped
+    tried = [name for trial in search.trials for name in trial.changed]
+    assert "model" in tried  # what comes after them
+    assert f"dim {2 * SMALL.dim}: not enough memory, left out" in capsys.readouterr().err
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr("ookg.model.training_search.Trainer", broken)
+    with pytest.raises(RuntimeError, match="something else"):
+        search_training(graph(), SMALL, seconds=10, steps=5, device="cpu")
 
 
 def test_nonsense_is_refused() -> None:

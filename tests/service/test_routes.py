@@ -238,7 +238,20 @@ def test_classify(client: Client, tenet: list[list[str]]) -> None:
     assert first["probability"] >= 0.5
     assert values["verdicts"][2]["probability"] is None
     assert "1 of 3 claims" in values["notes"][1]
-    assert "no judge of claims about new entities" in values["notes"][-1]
+    assert "judged by all evidence" in values["notes"][-1]  # by a judge that learned from training triples
+
+
+def test_the_server_and_the_command_line_say_the_same(client: Client, directory: Path, tenet: list[list[str]]) -> None:
+    added(client, tenet)
+    claims = [("TENET", "language", "English"), ("TENET", "language", "Hindi"), ("Inception", "language", "English")]
+    values = client.post("/v1/classify", json={"claims": claims}).json()
+    living = ookg.open(directory)
+    alone = ookg.load(directory).classify(claims, given=[tuple(row) for row in tenet])
+    expected = [(one.verdict, one.score, one.probability) for one in alone.claims]
+    assert [(one["is_true"], one["score"], one["probability"]) for one in values["verdicts"]] == expected
+    assert [(one.verdict, one.score, one.probability) for one in living.classify(claims).claims] == expected
+    assert values["notes"][0] == alone.notes[0]
+    assert "training triples and as many false ones made from them" in alone.notes[0]
 
 
 def test_classify_by_labelled_triples(serve: Serve, tmp_path: Path) -> None:

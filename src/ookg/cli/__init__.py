@@ -12,6 +12,7 @@ from keyword import iskeyword
 from typing import NoReturn
 
 from ookg.errors import InputError, OokgError, TrainingInterrupted, one_line
+from ookg.system.machine import lacks_memory
 from ookg.system.progress import silence, tell
 
 SMALLER = "use a smaller --dim, --batch or --negatives, or less data at once"
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell(one_line(f"ookg: not enough memory ({error}); {SMALLER}"))
         return 2
     except RuntimeError as error:
-        if not _lacks_memory(error):
+        if not lacks_memory(error):
             raise
         tell(f"ookg: not enough memory ({str(error).splitlines()[0]}); {SMALLER}")
         return 2
@@ -103,12 +104,6 @@ def _run(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     code: int = arguments.run(arguments)
     return code
-
-
-def _lacks_memory(error: RuntimeError) -> bool:
-    """Whether this is what PyTorch raises where it cannot allocate: it has no class of its own on a CPU."""
-    text = str(error).lower()
-    return "allocate" in text or "out of memory" in text or "storage size" in text
 
 
 def _give_up_output() -> None:

@@ -20,6 +20,7 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     read_given,
+    repeated,
 )
 
 SUMMARY = "add triples to a model, for good"
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     living = LivingModel(arguments.model, journal=arguments.journal)
     triples = read_given(arguments, arguments.triples, living.model)
     names = names_among(triples, arguments.triples, arguments.language.split(","))
+    before = living.journal.last
     added = living.add(triples, key=arguments.key, author=arguments.author)
     print_notes(triples.notes)
     if names is not None:
@@ -57,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(asdict(added))
         return 0
     new = [counted(added.new_entities, "new entity", "new entities"), counted(added.new_relations, "new relation")]
-    before = f"; {added.known_before:,} were there already" if added.known_before else ""
-    print(f"batch {added.journal}: {counted(added.added, 'triple')} added, with {' and '.join(new)}{before}")
+    known = f"; {added.known_before:,} were there already" if added.known_before else ""
+    what = f"{counted(added.added, 'triple')} added, with {' and '.join(new)}{known}"
+    print(f"batch {added.journal}{repeated(arguments.key, added.journal, before)}: {what}")
     return 0

@@ -1,8 +1,8 @@
 """Is it true: a verdict on each claimed triple.
 
-A claim's score is held against its relation's threshold, found on labelled validation triples. Claims about new
-entities are judged by all evidence, by a judge that learned on known entities made new again; it is stored with the
-model, where the next call finds it.
+A claim's score is held against its relation's threshold. Claims about new entities are judged by all evidence, by a
+judge that learned on known entities made new again. Both are fitted once, to labelled triples (--valid) or else to
+training triples and false ones made from them, and stored with the model, where the next call and the server find them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ookg.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from ookg.evaluation.verdicts import Verdict
+    from ookg.evaluation.verdicts import Classification, Verdict
     from ookg.model.model import Model
 
 SUMMARY = "is this triple true"
@@ -48,14 +48,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "claims", metavar="CLAIMS", help="triples to judge; with a label column the accuracy is reported"
     )
-    parser.add_argument("--valid", required=True, metavar="FILE", help="labelled triples to find the thresholds on")
+    parser.add_argument(
+        "--valid",
+        metavar="FILE",
+        help="labelled triples to fit thresholds and judge to (default: what is stored with the model, or else "
+        "training triples and false ones made from them)",
+    )
     parser.add_argument("--given", metavar="TRIPLES", help="triples about new entities")
     add_vectors_option(parser)
     parser.add_argument(
         "--judge",
         action=argparse.BooleanOptionalAction,
         help="judge claims about new entities by all evidence (default, unless an option says how they get vectors): "
-        "by the judge stored with the model, or by one that learns on --valid. --judge trains for that, once more "
+        "by the judge stored with the model, or by one that learns now. --judge trains for that, once more "
         "without some entities; by default it learns on the vectors as they are. --no-judge: by thresholds",
     )
     parser.add_argument("--judge-steps", type=whole_number, metavar="N", help="steps of that training (as the model's)")
@@ -74,7 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
     current = load_current(arguments)
     model = with_vectors(arguments, current.model)
     claims = read_given(arguments, arguments.claims, model, claims=True)
-    valid = read_given(arguments, arguments.valid, model, claims=True, labels="required")
+    valid = None
+    if arguments.valid is not None:
+        valid = read_given(arguments, arguments.valid, model, claims=True, labels="required")
     given = current.given(read_given(arguments, arguments.given, model) if arguments.given else None)
     weights, limit, refine = chosen_weights(arguments), chosen_limit(arguments), chosen_refine(arguments, model)
     _check_options(arguments, says_how=weights is not None or limit is not None or refine is not None)
@@ -87,8 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.save and judged.judge is None:
         note("no claim about a new entity, so there is no judge to store")
-    elif judged.judge is not None and (arguments.save or (arguments.judge is None and judged.judge is not stored)):
-        _store(model.with_judge(judged.judge), arguments)
+    else:
+        _store(judged, model, arguments)
     print_notes(judged.notes)
     if arguments.json:
         trust = {entity: value.to_dict() for entity, value in judged.trust.items()}
@@ -131,17 +138,37 @@ def _check_options(arguments: argparse.Namespace, *, says_how: bool) -> None:
         refuse_damage(arguments.model, arguments.journal)
 
 
-def _store(model: Model, arguments: argparse.Namespace) -> None:
-    """Store the judge; where it was not asked for, a directory that cannot be written to is no error."""
+def _store(judged: Classification, model: Model, arguments: argparse.Namespace) -> None:
+    """Store what was fitted now and is not there yet, or is there without labelled triples; with --save in any case.
+
+    Thresholds of few labelled triples are for this call: those of many made ones serve others better. Where it was
+    not asked for, a directory that cannot be written to is no error.
+    """
+    from dataclasses import replace
+
     from ookg.errors import OokgError
+    from ookg.evaluation.judging import FEW_CLAIMS
     from ookg.storage.checkpoint import refuse_damage
 
+    before = model.choice
+    choice, parts = before, []
+    if judged.judge is not None and (arguments.save or (arguments.judge is None and judged.judge is not before.judge)):
+        choice, parts = replace(choice, judge=judged.judge), ["judge is"]
+    fitted, stored = judged.thresholds, before.thresholds
+    fits = stored is not None and stored.for_model(model.relations, model.relation_vectors) is not None
+    is_few = fitted is not None and not fitted.is_made and fitted.learned["claims"] < FEW_CLAIMS
+    is_better = not is_few and (not fits or (stored is not None and stored.is_made))
+    if fitted is not None and fitted is not stored and (arguments.save or is_better):
+        choice, parts = replace(choice, thresholds=fitted), [*parts, "thresholds are"]
+    # With further vectors, other false triples are made; they are stored where that is asked for.
+    if not parts or (arguments.vectors is not None and not arguments.save):
+        return
     try:
         refuse_damage(arguments.model, arguments.journal)
-        model.save_choice(arguments.model)
+        model.with_choice(choice).save_choice(arguments.model)
     except (OokgError, OSError) as error:
         if arguments.save:
             raise
-        note(f"the judge is not stored: {error}")
+        note(f"the {parts[0]} not stored: {error}")
     else:
-        note(f"{arguments.model}: the judge is stored")
+        note("\n".join(f"{arguments.model}: the {part} stored" for part in parts))

@@ -206,7 +206,7 @@ def read_given(
     claims: bool = False,
     labels: Literal["optional", "required"] = "optional",
 ) -> Triples:
-    """The triples of a file beside a model; IRIs may be written by their prefixes.
+    """The triples of a file beside a model, at least one; IRIs may be written by their prefixes.
 
     claims: with their repetitions; labels: whether a column that says what is true may be there, or must
     """
@@ -214,8 +214,17 @@ def read_given(
     from ookg.graph.triples import read_triples
 
     triples = read_triples(path, triple_format(arguments), labels=labels, keep_duplicates=claims)
+    refuse_empty(triples)
     prefixes = chosen_prefixes(arguments)
     return with_whole_iris(triples, model.entities, model.relations, prefixes, keep_duplicates=claims)
+
+
+def refuse_empty(triples: Triples) -> None:
+    """Refuse a file without a triple: whoever names one has something to say."""
+    from ookg.errors import InputError
+
+    if not len(triples):
+        raise InputError(f"{triples.source}: no triples; give at least one")
 
 
 def add_names_option(parser: argparse.ArgumentParser) -> None:
@@ -424,6 +433,13 @@ def trust_in_words(trust: Trust) -> str:
     else:
         parts.append("what to expect of that is not calibrated (`ookg tune --save` does it for a model trained here)")
     return "; ".join(parts)
+
+
+def repeated(key: str | None, batch: int, last: int) -> str:
+    """What to say of a batch that was there already; last: the last one before the command."""
+    if key is None or batch > last:
+        return ""
+    return f", which came under the key {key!r} before (nothing was written now)"
 
 
 def print_notes(notes: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from ookg.cli.console import (
     note,
     print_json,
     print_table,
+    refuse_empty,
     triple_format,
     whole_number,
 )
@@ -283,6 +284,7 @@ def _split(arguments: argparse.Namespace) -> int:
     settings = _split_settings(arguments)
     check_target(folder, overwrite=arguments.overwrite)
     triples = read_triples(source, triple_format(arguments), labels="refused")
+    refuse_empty(triples)
     if isinstance(settings, EntitySplitSettings):
         made, in_words = split_by_entities(triples, settings), _hidden_in_words
     else:
@@ -341,6 +343,7 @@ def _split_into_tasks(arguments: argparse.Namespace, folder: Path) -> int:
     settings = TaskSplitSettings(arguments.shots, _share(arguments), arguments.valid_share, arguments.seed)
     check_few_shot_target(folder, overwrite=arguments.overwrite)
     triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+    refuse_empty(triples)
     made = split_into_tasks(triples, settings)
     write_few_shot(made, folder, overwrite=arguments.overwrite)
     for text in triples.notes:
@@ -372,6 +375,7 @@ def _split_by_arrival(arguments: argparse.Namespace, folder: Path) -> int:
     settings = ArrivalSettings(arguments.snapshots, _share(arguments), arguments.valid_share, arguments.seed)
     check_growing_target(folder, settings.snapshots, overwrite=arguments.overwrite)
     triples = read_triples(arguments.triples, triple_format(arguments), labels="refused")
+    refuse_empty(triples)
     write_growing(split_by_arrival(triples, settings), folder, overwrite=arguments.overwrite)
     for text in triples.notes:
         note(text)

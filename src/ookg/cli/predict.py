@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ookg.extension.extended import ExtendedModel
     from ookg.extension.likely import End
     from ookg.extension.questions import AnswerOptions, Question
-    from ookg.graph.frames import Tabular
+    from ookg.graph.frames import NamedTabular
     from ookg.graph.names import Names
     from ookg.model.model import Model
     from ookg.newcomers.refinement import RefineSettings
@@ -192,10 +192,10 @@ class _Asking:
         check_questions(self.arguments.questions, self.extended, asked)
         print_notes(self.extended.notes)
         with Progress("answering", len(asked), "questions") as report:
-            answers = answer_all(self.extended, asked, self.options, report)
+            answers = answer_all(self.extended, asked, self.options, report, self.names)
         if self.options.approximate is not None:
             note(f"note: {INDEX_SERVES}, with {self.options.approximate.recall:.1%} of the ten best")
-        write_table(self.arguments.out, self._named(answers))
+        write_table(self.arguments.out, answers)
         told = f"{counted(answers.num_rows, 'answer')} to {counted(len(asked), 'question')}"
         note(f"{self.arguments.out}: {told}")
         if self.arguments.json:
@@ -268,20 +268,15 @@ class _Asking:
             _print_explanation(prediction, entity, shown, is_fitted=arguments.refine)
         return 0
 
-    def _write(self, result: Tabular) -> None:
+    def _write(self, result: NamedTabular) -> None:
+        from ookg.graph.frames import with_names
         from ookg.graph.tables import write_table
+        from ookg.system.display import counted
 
         if self.arguments.out is not None:
-            table = self._named(result.to_arrow())
+            table = with_names(result.id_table(), self.names)
             write_table(self.arguments.out, table)
-            note(f"{self.arguments.out}: {table.num_rows:,} answers")
-
-    def _named(self, table: Any) -> Any:
-        """With columns of names, where ids have some."""
-        for column in ("head", "relation", "tail") if len(self.names) else ():
-            labels = [None if label is None else self.names.name(label) for label in table.column(column).to_pylist()]
-            table = table.append_column(f"{column}_name", [labels if any(labels) else [None] * len(labels)])
-        return table
+            note(f"{self.arguments.out}: {counted(table.num_rows, 'answer')}")
 
     def _answer(self, answer: Answer) -> dict[str, Any]:
         link = None if answer.link is None else _link(answer.link, self.names)

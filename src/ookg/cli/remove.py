@@ -18,6 +18,7 @@ from ookg.cli.console import (
     meant,
     print_json,
     read_given,
+    repeated,
 )
 
 SUMMARY = "remove triples from a model, or an entity's"
@@ -56,10 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
             lambda label: label in living.model.entities or label in living.entities,
             chosen_prefixes(arguments),
         )
+    before = living.journal.last
     removed = living.remove(triples, entity=entity, key=arguments.key, author=arguments.author)
     if arguments.json:
         print_json(asdict(removed))
         return 0
     missing = f"; {removed.not_there:,} were not there" if removed.not_there else ""
-    print(f"batch {removed.journal}: {counted(removed.removed, 'triple')} removed{missing}")
+    which = f"batch {removed.journal}{repeated(arguments.key, removed.journal, before)}"
+    print(f"{which}: {counted(removed.removed, 'triple')} removed{missing}")
     return 0

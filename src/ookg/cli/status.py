@@ -58,7 +58,7 @@ def status_in_words(status: Status) -> list[str]:
     if not (status.added or status.removed):
         lines.append("an update: nothing to learn")
     elif status.update is None:
-        lines.append("an update: not possible, as it is not known how this model was trained")
+        lines.append(f"an update: not possible: {status.why_not}")
     else:
         seconds, where = status.update.seconds, status.update.device
         time = "" if seconds is None else f", about {seconds:.1f} s if steps take as long as before (on {where})"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from ookg.cli.console import (
     note,
     print_json,
     print_notes,
+    refuse_empty,
     store_names,
     triple_format,
 )
@@ -93,7 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"adam, or sparse-adam for a large graph ({defaults.optimizer})",
     )
     for name, (kind, text) in NUMBERS.items():
-        option = f"--{name.replace('_', '-')}"
+        option = option_of(name)
         group.add_argument(
             option,
             type=kind,
@@ -136,6 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         given_names = given_names or names_among(triples, arguments.triples, arguments.language.split(","))
     if arguments.valid:
         valid = read_triples(arguments.valid, triple_format(arguments), keep_duplicates=True)
+        refuse_empty(valid)
     valid = valid if valid is not None and len(valid) else None
     if settings[0].validate_every and valid is None and not settings[0].validated(len(triples)).held_out:
         raise InputError("--validate-every, but no triples to validate on; give --valid FILE, or --held-out N")
@@ -247,6 +251,26 @@ def _settings(arguments: argparse.Namespace) -> list[TrainingSettings]:
         except ValueError:
             raise InputError(f"--lr-drops {arguments.lr_drops!r}; give numbers such as 0.1,0.3,0.9") from None
     first, *others = arguments.model or [settings.model]
-    settings = settings.changed(values | {"model": first})
-    not_own = {name: {} if "relation_dim" in own_settings(name) else {"relation_dim": 0} for name in others}
-    return [settings, *(settings.changed({"model": name} | not_own[name]) for name in others)]
+    try:
+        settings = settings.changed(values | {"model": first})
+        not_own = {name: {} if "relation_dim" in own_settings(name) else {"relation_dim": 0} for name in others}
+        return [settings, *(settings.changed({"model": name} | not_own[name]) for name in others)]
+    except InputError as error:
+        raise InputError(_by_options(str(error), values)) from None
+
+
+def _by_options(message: str, values: Mapping[str, Any]) -> str:
+    """A message about settings in the words of the options, if it is about one that an option gave."""
+    name, _, rest = message.partition(" ")
+    if name not in values:
+        return message
+    problem, *remedy = rest.split(";", 1)
+    for other in sorted(values.keys() | set(NUMBERS), key=len, reverse=True):
+        if "_" in other:
+            problem = re.sub(rf"\b{other}\b", option_of(other), problem)
+    return ";".join([f"{option_of(name)} {problem}", *remedy])
+
+
+def option_of(setting: str) -> str:
+    """What the command line calls a setting."""
+    return f"--{setting.replace('_', '-')}"

@@ -211,12 +211,15 @@ def _search_training(arguments: argparse.Namespace) -> int:
             {"changed": trial.changed, "mrr": trial.mrr, "seconds": trial.seconds, "best": trial.is_best}
             for trial in search.trials
         ]
-        print_json({"trials": trials, "held_out": search.held_out, "settings": text})
+        values = {"trials": trials, "skipped": search.skipped, "held_out": search.held_out, "settings": text}
+        print_json(values)
         return 0
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (trial.in_words() or "the start", trial.mrr, f"{trial.seconds:.1f}", "better" if trial.is_best else "")
         for trial in search.trials
     ]
+    skipped = [", ".join(f"{name} {value}" for name, value in one.items()) for one in search.skipped]
+    rows += [(changed, "", "", "not enough memory") for changed in skipped]
     steps = search.best.settings.steps
     title = f"Trials of {steps:,} steps, on {search.held_out:,} held-out triples"
     print_table(("changed from the best so far", "MRR", "seconds", ""), rows, title)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import numpy as np
 import torch
 
 from ookg import __version__
@@ -25,9 +26,13 @@ from ookg.newcomers.reducer import Degree
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.hidden_claims import labelled_claims
 from ookg.simulation.judge import FittedJudge, JudgeSettings, learn_checked_judge, vectors_digest
+from ookg.simulation.made_claims import MADE, made_claims
 from ookg.simulation.retraining import Retraining, train_again
 from ookg.storage.checkpoint import Checkpoint
 from ookg.types import IntArray
+
+# With fewer labelled claims, made ones teach the judge too; as many triples at most, each with a false one.
+FEW_CLAIMS, MOST_MADE = 300, 2_000
 
 
 def judge(
@@ -42,20 +47,24 @@ def judge(
     return model.classify(claims, valid=valid, given=given, judge=settings or True)
 
 
-def fit_judge(model: EvaluatedModel, valid: TripleSource, settings: JudgeSettings | None = None) -> FittedJudge:
+def fit_judge(
+    model: EvaluatedModel, valid: TripleSource | None = None, settings: JudgeSettings | None = None
+) -> FittedJudge:
     """Let a judge learn from labelled claims about known entities, some of which are made new again.
 
-    By default both ends are made new; it trains once. `Model.with_judge` and `Model.save` keep the judge.
+    Where they are few or none, training triples and false ones made from them are claims too. By default both ends are
+    made new; it trains once. `Model.with_judge` and `Model.save` keep the judge.
     """
-    settings, valid = settings or JudgeSettings(), as_triples(valid, keep_duplicates=True)
+    settings = settings or JudgeSettings()
+    labelled = None if valid is None else as_triples(valid, keep_duplicates=True)
     if settings.retrain:
         _check_trained(model.checkpoint)
     elif model.checkpoint.statistics is None:
         raise InputError("this model came without its training triples; classify without the judge")
-    if valid.truth is None:
-        raise InputError(f"{valid.source}: no label column; the judge learns from triples labelled 1 and 0")
-    dataset = _dataset(model.checkpoint, valid)
-    return _fitted(model.checkpoint, dataset, settings if settings.new else replace(settings, new="both"))
+    if labelled is not None and labelled.truth is None:
+        raise InputError(f"{labelled.source}: no label column; the judge learns from triples labelled 1 and 0")
+    dataset, made = _dataset(model.checkpoint, labelled)
+    return _fitted(model.checkpoint, dataset, settings if settings.new else replace(settings, new="both"), made)
 
 
 def _check_trained(checkpoint: Checkpoint) -> None:
@@ -64,14 +73,22 @@ def _check_trained(checkpoint: Checkpoint) -> None:
         raise InputError(f"{problem}; classify without the judge")
 
 
-def _dataset(checkpoint: Checkpoint, valid: Triples) -> EncodedDataset:
-    """The training triples, and the labelled claims about what they have."""
-    ids = valid.encoded(checkpoint.entities, checkpoint.relations)
-    sizes = len(checkpoint.entities), len(checkpoint.relations)
-    return labelled_claims(valid.source, checkpoint.triples, ids, valid.truth, *sizes)
+def _dataset(checkpoint: Checkpoint, valid: Triples | None) -> tuple[EncodedDataset, int]:
+    """The training triples, and the labelled claims about what they have; and how many of these were made."""
+    labels, sizes = (checkpoint.entities, checkpoint.relations), (len(checkpoint.entities), len(checkpoint.relations))
+    ids, truth = np.empty((0, 3), dtype=np.int64), np.empty(0, dtype=np.bool_)
+    if valid is not None and valid.truth is not None:
+        ids, truth = valid.encoded(*labels), valid.truth
+    made = 0
+    if (ids >= 0).all(axis=1).sum() < FEW_CLAIMS:
+        more = made_claims(checkpoint.triples, *labels, MOST_MADE)
+        assert more.truth is not None  # they are labelled
+        ids, truth, made = np.concatenate([ids, more.ids]), np.concatenate([truth, more.truth]), len(more)
+    name = MADE if valid is None else valid.source
+    return labelled_claims(name, checkpoint.triples, ids, truth, *sizes), made
 
 
-def _fitted(checkpoint: Checkpoint, dataset: EncodedDataset, settings: JudgeSettings) -> FittedJudge:
+def _fitted(checkpoint: Checkpoint, dataset: EncodedDataset, settings: JudgeSettings, made: int) -> FittedJudge:
     """The judge, fitted to claims about entities that were hidden; settings name the end that is new."""
     retraining = Retraining(settings.steps, reference=False, progress=settings.progress)
 
@@ -94,7 +111,8 @@ def _fitted(checkpoint: Checkpoint, dataset: EncodedDataset, settings: JudgeSett
         learned={
             "ookg": __version__,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "claims": len(dataset.valid),
+            "claims": len(dataset.valid) - made,
+            "made": made,
             "share": settings.share,
             "seed": settings.seed,
             "retrained": settings.retrain,

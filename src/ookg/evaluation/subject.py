@@ -40,7 +40,7 @@ class EvaluatedModel(Protocol):
         self,
         claims: TripleSource,
         *,
-        valid: TripleSource,
+        valid: TripleSource | None = None,
         given: TripleSource = (),
         judge: bool | JudgeSettings | FittedJudge | None = None,
     ) -> Classification:

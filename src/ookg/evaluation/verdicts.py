@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from ookg.graph.frames import Tabular
+from ookg.graph.frames import NamedTabular
 from ookg.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
+    from ookg.graph.names import Names
+    from ookg.simulation.claim_thresholds import FittedThresholds
     from ookg.simulation.judge import FittedJudge
     from ookg.simulation.trust import Trust
 
@@ -36,11 +39,12 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Classification(Tabular):
+class Classification(NamedTabular):
     """Verdicts on claims, and where these are labelled the percentage that is right (no verdict counts as false).
 
     trust: how far to trust the vectors of the new entities in the claims, by label
     judge: what judged the claims about new entities; None where thresholds alone did
+    thresholds: what the claims about known entities were held against
     """
 
     claims: list[Verdict]
@@ -48,8 +52,10 @@ class Classification(Tabular):
     notes: list[str]
     trust: dict[str, Trust]
     judge: FittedJudge | None = field(default=None, repr=False)
+    thresholds: FittedThresholds | None = field(default=None, repr=False)
+    find_names: Callable[[], Names] | None = field(default=None, repr=False, compare=False)
 
-    def to_arrow(self) -> Any:
+    def id_table(self) -> Any:
         """A row for each claim, with the fields of a `Verdict`; null for None."""
         import pyarrow as pa  # a machine that only computes has none
 

@@ -21,6 +21,8 @@ from ookg.evidence.combined import GraphEvidence, standard_scores
 from ookg.evidence.fitting import fit_grouped_logistic
 from ookg.evidence.nearness import Nearness
 from ookg.evidence.registry import SOURCES
+from ookg.evidence.strangers import Strangers
+from ookg.graph.fitting import FittingRelations
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -55,11 +57,13 @@ class ClaimEvidence:
     """All that is looked at to judge a claim: some models' vectors and the graph of known and given triples.
 
     sources: the names of the evidence that is looked at
+    fitting: which relations fit an entity, counted on the known triples; by default on all
     """
 
     vectors: tuple[Scorer, ...]
     graph: GraphEvidence
     sources: tuple[str, ...]
+    fitting: FittingRelations | None = None
 
     @classmethod
     def gather(cls, vectors: Sequence[Scorer], dataset: EncodedDataset) -> ClaimEvidence:
@@ -67,9 +71,17 @@ class ClaimEvidence:
         return cls.of(vectors, GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained))
 
     @classmethod
-    def of(cls, vectors: Sequence[Scorer], graph: GraphEvidence) -> ClaimEvidence:
+    def of(
+        cls, vectors: Sequence[Scorer], graph: GraphEvidence, fitting: FittingRelations | None = None
+    ) -> ClaimEvidence:
         """Vectors and a graph, of which all is looked at that judges know."""
-        return cls(tuple(vectors), graph, _sources())
+        return cls(tuple(vectors), graph, _sources(), fitting)
+
+    @cached_property
+    def strangers(self) -> Strangers:
+        """What it says against claims that an end of them is a stranger there; no judge has learned that."""
+        graph = self.graph.graph
+        return Strangers(graph, self.fitting or FittingRelations(graph.index))
 
     @cached_property
     def nearness(self) -> Nearness:

@@ -7,7 +7,7 @@ asked entity's links, and among them those that have each answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,10 +29,14 @@ MOST_COMPANY = 1000  # of those who share a link; the rest are passed over at ev
 
 @dataclass(frozen=True)
 class CompanyWhy(Why):
-    """Of those who share a link with the asked entity and have the asked relation, how many have the answer."""
+    """Of the `sharing` others that share a link with the asked entity, `having` have the asked relation.
+
+    count: how many of these have the answer
+    """
 
     count: int
     having: int
+    sharing: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +127,7 @@ class Company(Source):
             shared = self._counted(asked, *one, np.array([answer]), np.zeros(1))
             having, count = int(shared.having[0]), int(shared.speaker[0, 1])
             if shared.speaker[0, 0] >= 0 and count:
-                whys.append(CompanyWhy(link, other, count / having, count, having))
+                whys.append(CompanyWhy(link, other, count / having, count, having, int(shared.sharing[0])))
         return sorted(whys, key=lambda why: -why.count / (why.having + 1))[:most]
 
     def _counted(
@@ -141,19 +145,21 @@ class Company(Source):
         speaker = np.full((len(answers), 2), -1)
         counted = np.zeros(len(answers)), speaker, np.zeros(len(links), dtype=np.int64)
         company_shares(arrays, wanted, company, given, (answers, shares), itself, SMOOTHING, counted)
-        return _Shared(links, others, itself, *counted)
+        return _Shared(links, others, np.diff(company[0]), itself, *counted)
 
 
 @dataclass(frozen=True)
 class _Shared:
     """What those say who share the links of the asked entity.
 
-    links, others: (links,) directed relations and other ends; itself: the place of the answer that a link states, or -1
+    links, others: (links,) directed relations and other ends; sharing: (links,) how many have each
+    itself: the place of the answer that a link states, or -1
     best, speaker, having: as `company_shares` counts them
     """
 
     links: IntArray
     others: IntArray
+    sharing: IntArray
     itself: IntArray
     best: FloatArray
     speaker: IntArray
@@ -187,7 +193,7 @@ class _SpokenCompany(Spoken):
                 continue
             having = int(self.shared.having[link])
             code, other = int(self.shared.links[link]), int(self.shared.others[link])
-            reasons.append(CompanyWhy(code, other, count / having, count, having))
+            reasons.append(CompanyWhy(code, other, count / having, count, having, int(self.shared.sharing[link])))
         return reasons
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, overload
 
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ookg.extension.question import Question
-from ookg.graph.frames import Tabular
+from ookg.graph.frames import NamedTabular
+from ookg.graph.names import Names
 from ookg.graph.vectors import vector_table
 from ookg.simulation.trust import Trust, TrustTable
 from ookg.system.display import counted
@@ -21,21 +22,23 @@ from ookg.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class NewVectors(Tabular):
+class NewVectors(NamedTabular):
     """Vectors of new entities.
 
     entities: (newcomers,) those that have a vector; vectors: (newcomers, entity_width)
     neighbors: (newcomers,) how many triples made each vector
     without_vector: new entities with no usable neighbour; notes: what was not used and why, in words
-    find_trust: what `trust` calls when it is first read
+    find_trust: what `trust` calls when it is first read; find_names: what reads their names
     """
 
+    name_columns: ClassVar[Mapping[str, str]] = {"entity": "name"}
     entities: list[str]
     vectors: Tensor
     neighbors: IntArray
     without_vector: list[str]
     notes: list[str]
     find_trust: Callable[[], TrustTable]
+    find_names: Callable[[], Names] | None = None
 
     @cached_property
     def trust(self) -> TrustTable:
@@ -47,9 +50,9 @@ class NewVectors(Tabular):
         labels = [label for label, is_chosen in zip(self.entities, chosen.tolist(), strict=True) if is_chosen]
         rows = torch.from_numpy(chosen).to(self.vectors.device)
         counts, trust = self.neighbors[chosen], partial(_selected, self, chosen)
-        return NewVectors(labels, self.vectors[rows], counts, self.without_vector, self.notes, trust)
+        return NewVectors(labels, self.vectors[rows], counts, self.without_vector, self.notes, trust, self.find_names)
 
-    def to_arrow(self) -> Any:
+    def id_table(self) -> Any:
         """A row for each entity: entity, vector (a list), triples (how many made it)."""
         return vector_table("entity", self.entities, self.vectors, {"triples": self.neighbors})
 
@@ -63,7 +66,7 @@ class NewVectors(Tabular):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the trust itself, in place of how to compute it."""
-        return vars(self) | {"trust": self.trust, "find_trust": _Kept(self.trust)}
+        return super().__getstate__() | {"trust": self.trust, "find_trust": _Kept(self.trust)}
 
 
 def _selected(new: NewVectors, chosen: BoolArray) -> TrustTable:
@@ -144,16 +147,27 @@ class ByLink(AnswerReason):
 
 @dataclass(frozen=True)
 class ByCompany(AnswerReason):
-    """Of those who share a link with the asked entity, `having` have the asked relation, and `count` this answer."""
+    """Of those who share a link with the asked entity, `having` have the asked relation, and `count` this answer.
+
+    sharing: how many share the link at all; what counts for the score is `count` of `having`
+    """
 
     kind: ClassVar[str] = "company"
     count: int
     having: int
+    sharing: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sharing", max(self.sharing, self.having))
 
     def text(self, name: Callable[[str], str] = str) -> str:
-        """How many who share the link have the answer."""
+        """How many who share the link have the answer, and how many have any."""
         have = "has" if self.count == 1 else "have"
-        return f"{self.count} of {self.having} with {self.link.text(name)} {have} {self.answer.text(name)}"
+        words = f"{self.count} of {self.sharing} with {self.link.text(name)} {have} {self.answer.text(name)}"
+        if self.sharing == self.having:
+            return words
+        any_have = "has" if self.having == 1 else "have"
+        return f"{words}, {self.having} {any_have} any {name(self.answer.relation)}"
 
 
 @dataclass(frozen=True)
@@ -218,7 +232,7 @@ class Share:
 class Answer:
     """One answer: its score is -D(h, r, t), or a weighted sum of evidence; its rank counts from 1.
 
-    link: where all evidence counts, the direct link that speaks most for it
+    link: where all evidence counts, the triple of the asked entity that speaks most for it
     reasons: where all evidence counts, or it is to be explained, what speaks for it, that which adds most first
     probability: how likely it is right, as often as such answers were; None where that was not measured
     shares: where it is to be explained, the parts of its lead over the answers that rank next, largest first
@@ -283,7 +297,7 @@ class Reasons(Sequence[Reason]):
 
 
 @dataclass(frozen=True)
-class Prediction(Tabular):
+class Prediction(NamedTabular):
     """The best answers to a query, and for a new entity what its vector was made of (heaviest first).
 
     explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from; it is
@@ -293,6 +307,7 @@ class Prediction(Tabular):
     question: what was asked
     recall: where an index named the candidates, how many of the ten best such answers had when that was measured, 0 to
         1; None where all entities were scored
+    is_measured: whether the probabilities of the answers were measured with this model; if not, they only order answers
     """
 
     answers: list[Answer]
@@ -302,10 +317,12 @@ class Prediction(Tabular):
     way: str | None = None
     question: Question | None = None
     recall: float | None = None
+    find_names: Callable[[], Names] | None = field(default=None, repr=False, compare=False)
+    is_measured: bool = field(default=True, repr=False, compare=False)
 
-    def to_arrow(self) -> Any:
-        """A row for each answer, as `Predictions.to_arrow` has it."""
-        return Predictions([self]).to_arrow()
+    def id_table(self) -> Any:
+        """A row for each answer, as `Predictions.id_table` has it."""
+        return Predictions([self]).id_table()
 
     def __str__(self) -> str:
         lines = [f"{one.rank:>3} {one.score:>9.3f}  {one.entity}{_marks(one)}" for one in self.answers]
@@ -335,10 +352,14 @@ def answer_rows(pairs: Iterable[tuple[int, Question | None, Answer]]) -> Any:
     return pa.table({name: pa.array(values, ANSWER_TYPES[name]) for name, values in columns.items()})
 
 
-class Predictions(list[Prediction], Tabular):
+class Predictions(list[Prediction], NamedTabular):
     """The answers to many questions, in their order."""
 
-    def to_arrow(self) -> Any:
+    def __init__(self, predictions: Iterable[Prediction] = (), find_names: Callable[[], Names] | None = None) -> None:
+        super().__init__(predictions)
+        self.find_names = find_names
+
+    def id_table(self) -> Any:
         """A row for each answer, as `answer_rows` has it; questions are numbered from 1."""
         return answer_rows(
             (number, one.question, answer) for number, one in enumerate(self, start=1) for answer in one.answers
@@ -359,10 +380,14 @@ class LikelyAnswer:
         return head, self.question.relation, tail
 
 
-class LikelyAnswers(list[LikelyAnswer], Tabular):
+class LikelyAnswers(list[LikelyAnswer], NamedTabular):
     """All that is likely about an entity, the likeliest first."""
 
-    def to_arrow(self) -> Any:
+    def __init__(self, answers: Iterable[LikelyAnswer] = (), find_names: Callable[[], Names] | None = None) -> None:
+        super().__init__(answers)
+        self.find_names = find_names
+
+    def id_table(self) -> Any:
         """A row for each answer, as `answer_rows` has it; all belong to one question, 1."""
         return answer_rows((1, one.question, one.answer) for one in self)
 
@@ -380,10 +405,16 @@ class Neighbor:
     is_new: bool
 
 
-class Neighbors(list[Neighbor], Tabular):
+class Neighbors(list[Neighbor], NamedTabular):
     """The entities near another one, the nearest first."""
 
-    def to_arrow(self) -> Any:
+    name_columns: ClassVar[Mapping[str, str]] = {"entity": "name"}
+
+    def __init__(self, neighbors: Iterable[Neighbor] = (), find_names: Callable[[], Names] | None = None) -> None:
+        super().__init__(neighbors)
+        self.find_names = find_names
+
+    def id_table(self) -> Any:
         """A row for each: rank, entity, distance, new."""
         columns = {"entity": pa.string(), "distance": pa.float64(), "is_new": pa.bool_()}
         table = {name: pa.array([getattr(one, name) for one in self], kind) for name, kind in columns.items()}

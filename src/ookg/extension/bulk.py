@@ -15,6 +15,8 @@ from ookg.extension.extended import ExtendedModel
 from ookg.extension.likely import End
 from ookg.extension.question import Question
 from ookg.extension.questions import AnswerOptions
+from ookg.graph.frames import with_names
+from ookg.graph.names import Names
 from ookg.graph.tables import read_table
 
 COLUMNS = ("head", "relation", "tail", "entity")
@@ -43,6 +45,8 @@ def read_questions(path: str | Path) -> list[Asked]:
         raise FileError(path, "no column head, relation, tail or entity", "name the columns so in the first line")
     values = [columns.get(name, []) for name in COLUMNS]
     size = max(map(len, values), default=0)
+    if not size:
+        raise FileError(path, "no questions", "give at least one")
     rows = zip(*(column or [None] * size for column in values), strict=True)
     return [_question(path, number, *row) for number, row in enumerate(rows, start=1)]
 
@@ -81,8 +85,12 @@ def answer_all(
     asked: Sequence[Asked],
     options: AnswerOptions | None = None,
     report: Callable[[int], None] | None = None,
+    names: Names | None = None,
 ) -> Any:
-    """An Arrow table of the answers to all questions, in their order, as `answer_rows` has it; numbered from 1."""
+    """An Arrow table of the answers to all questions, in their order, as `answer_rows` has it; numbered from 1.
+
+    Where ids have names, there are columns of them. names: by default those of the model
+    """
     tables = [answer_rows([])]
     for start in range(0, len(asked), AT_ONCE):
         part = list(enumerate(asked[start : start + AT_ONCE], start=start + 1))
@@ -99,4 +107,4 @@ def answer_all(
         tables.append(answer_rows(rows))
         if report is not None:
             report(start + len(part))
-    return pa.concat_tables(tables)
+    return with_names(pa.concat_tables(tables), extended.model.names if names is None else names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,7 +15,9 @@ from ookg.evidence.claims import JudgedScorer, feature_names
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vectors, relation_vector
 from ookg.graph.triples import Triples
+from ookg.newcomers.reducer import Degree
 from ookg.scoring.thresholds import Thresholds, Worth, checked_thresholds
+from ookg.simulation.claim_thresholds import FittedThresholds
 from ookg.simulation.hidden_claims import labelled_claims, new_end
 from ookg.simulation.hiding import NewEnd
 from ookg.simulation.judge import FittedJudge
@@ -26,6 +28,9 @@ from ookg.types import BoolArray, FloatArray, IntArray
 
 # How many numbers the vectors of claims may hold at once.
 SCORED_NUMBERS = 1 << 24
+# No judge has learned from claims about strangers: it may be so sure of one, in log-odds, and no surer.
+MOST_FOR_STRANGERS = 2.0
+LEAST_SLOPE = 1e-3  # a judge whose log-odds say nothing at all has a slope of 0
 
 
 def scores_of(state: State, triples: IntArray) -> FloatArray:
@@ -53,35 +58,63 @@ def scores_of(state: State, triples: IntArray) -> FloatArray:
 class Limits:
     """What the scores of claims are held against, and what that is worth.
 
-    known: for claims about known entities; new: for those about newcomers, found on newcomers of the same kind; None
-        where there are too few labelled claims for that, and then `known` serves for all
+    known: for claims about known entities; fitted: the same, to be stored with the model
+    new: for those about newcomers, found on newcomers of the same kind; vectors: for those about entities that came
+        with vectors alone, found on newcomers by the closed form. None where there are too few labelled claims for
+        that, and then `known` serves
     """
 
     known: tuple[Thresholds, Worth | None]
+    fitted: FittedThresholds
     new: tuple[Thresholds, Worth | None] | None = None
+    vectors: tuple[Thresholds, Worth | None] | None = None
 
 
-def limits_of(state: State, valid: Triples, new: NewEnd | None) -> Limits:
-    """The limits that labelled triples give; new: the end of claims that is new, None if none is."""
+def limits_of(state: State, valid: Triples | None, new: NewEnd | None, *, vectors: bool = False) -> Limits:
+    """The limits that labelled triples give, without any those that are stored, or those of triples of training.
+
+    new: the end of claims that is new, None if none is; vectors: whether some are about entities with vectors alone
+    """
+    model = state.model
+    stored = model.claim_thresholds if valid is None else None
+    thresholds = None if stored is None else stored.for_model(model.relations, model.embedding.relations)
+    if stored is not None and thresholds is not None and new is None and not vectors:
+        return Limits((thresholds, stored.worth), stored)
+    valid = valid if valid is not None else model.made_claims
     if valid.truth is None:
         raise InputError(f"{valid.source}: no label column; thresholds need triples labelled 1 and 0")
     ids = valid.encoded(state.entities, state.relations)
+    if stored is not None and thresholds is not None:
+        limits = Limits((thresholds, stored.worth), stored)
+    else:
+        limits = _limits_of_known(state, valid, ids)
+    about_known = (ids[:, [0, 2]] < state.num_known).all(axis=1) & (ids[:, 1] < state.num_trained)
+    sizes = state.num_known, state.num_trained
+    labelled = labelled_claims(valid.source, model.known_triples, ids[about_known], valid.truth[about_known], *sizes)
+    if new is not None:
+        preparation = state.preparation
+        ways = preparation.ways
+        least = (ways.refine_from if ways is not None else None) or 1
+        kind = Kind(preparation.weights, preparation.limit, preparation.refine, least)
+        limits = replace(limits, new=thresholds_of_newcomers(model.embedding, labelled, kind, new))
+    if vectors:
+        found = thresholds_of_newcomers(model.embedding, labelled, Kind(Degree()), "both")
+        limits = replace(limits, vectors=found)
+    return limits
+
+
+def _limits_of_known(state: State, valid: Triples, ids: IntArray) -> Limits:
+    """Those of claims about known entities, fitted to labelled triples; ids: of these"""
+    assert valid.truth is not None
     scores = scores_of(state, ids)
     scored = ~np.isnan(scores)
     if not scored.any():
         remedy = "give triples of known entities and relations"
         raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
     known = checked_thresholds(scores[scored], ids[scored, 1], valid.truth[scored], len(state.relations))
-    if new is None:
-        return Limits(known)
-    model, preparation = state.model, state.preparation
-    about_known = (ids[:, [0, 2]] < state.num_known).all(axis=1) & (ids[:, 1] < state.num_trained)
-    sizes = state.num_known, state.num_trained
-    labelled = labelled_claims(valid.source, model.known_triples, ids[about_known], valid.truth[about_known], *sizes)
-    ways = preparation.ways
-    least = (ways.refine_from if ways is not None else None) or 1
-    kind = Kind(preparation.weights, preparation.limit, preparation.refine, least)
-    return Limits(known, thresholds_of_newcomers(model.embedding, labelled, kind, new))
+    learned = {"source": valid.source, "claims": int(scored.sum())}
+    model = state.model
+    return Limits(known, FittedThresholds.of(*known, model.relations, model.embedding.relations, learned))
 
 
 def new_end_of(state: State, ids: IntArray) -> NewEnd | None:
@@ -94,10 +127,28 @@ def _about_new(state: State, ids: IntArray) -> BoolArray:
     """(claims,) whether each is about a newcomer that has a vector, over a relation that was trained."""
     ends = ids[:, [0, 2]]
     is_new = (ends >= state.num_known).any(axis=1) & (ends >= 0).all(axis=1)
-    is_new &= (ids[:, 1] >= 0) & (ids[:, 1] < state.num_trained)
+    is_new &= (ids[:, 1] >= 0) & (ids[:, 1] < state.num_trained) & ~has_given_vectors(state, ids)
     for row in np.flatnonzero(is_new).tolist():
         is_new[row] = all(end < state.num_known or state.is_represented(end) for end in ends[row].tolist())
     return is_new
+
+
+def has_given_vectors(state: State, ids: IntArray) -> BoolArray:
+    """(claims,) whether each is about an entity that was not trained but came with its vector."""
+    ends = ids[:, [0, 2]]
+    came_with = (ends >= state.num_known - state.model.given_vectors) & (ends < state.num_known)
+    return came_with[:, 0] | came_with[:, 1]
+
+
+def refuse_given_vectors(state: State, ids: IntArray, source: str) -> None:
+    """Refuse triples of entities that came with their vectors, unless they tie something new to them."""
+    known = (ids[:, [0, 2]] < state.num_known).all(axis=1)
+    of_vectors = np.flatnonzero(known & has_given_vectors(state, ids))
+    if len(of_vectors):
+        first = ids[of_vectors[0]][[0, 2]]
+        label = state.entities.label(int(first.max()))  # those with vectors come last
+        problem = f"{source}: {label!r} came with a vector of its own, which its triples would not change"
+        raise InputError(f"{problem}; leave it out of the vectors, or leave out its triples")
 
 
 def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudge | None = None) -> Classification:
@@ -108,24 +159,38 @@ def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudg
     ids = claims.encoded(state.entities, state.relations)
     scores, thresholds = scores_of(state, ids), limits.known[0].of(_trained(state, ids[:, 1]))
     worths = np.zeros(len(ids), dtype=np.int64)  # which worth is that of each claim
-    known_worth, new_worth = limits.known[1], None
+    strangers, scale = np.zeros(len(ids)), 1.0
+    known_worth, new_worth, vectors_worth = limits.known[1], None, None
     about_new, notes = _about_new(state, ids), []
     rows = np.flatnonzero(about_new)
     if len(rows) and judge is not None:
         own = judge.for_model(state.model.relations, state.model.embedding.relations, feature_names())
         scores[rows] = JudgedScorer(state.claim_evidence, own).scores(ids[rows])
         thresholds[rows], new_worth = 0.0, judge.worth
+        # The judge's log-odds are scaled to become those of the probability. What is said of strangers is not, so that
+        # it has to be the larger among unscaled ones: a verdict is what is likelier.
+        scale = 1.0 if new_worth is None else min(1.0, max(LEAST_SLOPE, new_worth.slope))
+        strangers[rows] = state.claim_evidence.strangers.of_claims(ids[rows])
+        scores = np.where(strangers < 0, np.minimum(scores, MOST_FOR_STRANGERS / scale), scores)
         if judge.new not in ("both", new_end(ids[rows], state.num_known)):
             notes.append(f"the judge learned on claims with a new {judge.new}, and not on such; fit one to these")
     elif len(rows) and limits.new is not None:
         thresholds[rows], new_worth = limits.new[0].of(ids[rows, 1]), limits.new[1]
     worths[rows] = 1
+    by_vector = np.flatnonzero(has_given_vectors(state, ids) & ~np.isnan(scores))
+    if len(by_vector):
+        if limits.vectors is not None:
+            thresholds[by_vector] = limits.vectors[0].of(_trained(state, ids[by_vector, 1]))
+            vectors_worth = limits.vectors[1]
+        worths[by_vector] = 2
+        notes.append(_on_vectors(len(by_vector), limits))
     scored = ~np.isnan(scores)
     probability = np.full(len(ids), np.nan)
-    for number, worth in enumerate((known_worth, new_worth)):
+    for number, worth in enumerate((known_worth, new_worth, vectors_worth)):
         mine = scored & (worths == number)
         if worth is not None:
-            probability[mine] = worth.probability((scores - thresholds)[mine])
+            probability[mine] = worth.probability((scores - thresholds)[mine], strangers[mine])
+    scores += strangers / scale
     columns = zip(claims, scores.tolist(), thresholds.tolist(), probability.tolist(), strict=True)
     verdicts = [
         Verdict(*triple, None, limit, None)
@@ -138,10 +203,11 @@ def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudg
         notes.append(f"{missing}: an entity or the relation has no vector")
     if len(rows):
         notes.append(_on_newcomers(len(rows), limits, judge, new_worth))
-    if known_worth is not None and not known_worth.tells and len(rows) < len(ids):
+    if known_worth is not None and not known_worth.tells and len(rows) + len(by_vector) < len(ids):
         notes.append(f"claims about known entities: {_guessing(known_worth)}")
     accurate = accuracy(scores, thresholds, claims.truth)
-    return Classification(verdicts, accurate, notes, _trusts(state, ids), judge if len(rows) else None)
+    used = judge if len(rows) else None
+    return Classification(verdicts, accurate, notes, _trusts(state, ids), used, limits.fitted, state.find_names)
 
 
 def _on_newcomers(count: int, limits: Limits, judge: FittedJudge | None, worth: Worth | None) -> str:
@@ -159,6 +225,15 @@ def _on_newcomers(count: int, limits: Limits, judge: FittedJudge | None, worth: 
     if not worth.tells:
         return f"{how}; {_guessing(worth)}" + ("" if judge is not None else "; the judge looks at more than vectors")
     return f"{how}; {worth.accuracy:.0%} right on {worth.claims:,} simulated claims"
+
+
+def _on_vectors(count: int, limits: Limits) -> str:
+    """How claims about entities that came with vectors alone were judged."""
+    claims = f"{counted(count, 'claim')} about entities that came with vectors and no triples"
+    if limits.vectors is None:
+        return f"{claims} held against thresholds of known entities, which are too strict for new vectors"
+    how = f"{claims} held against thresholds that known entities made new again have, by the closed form"
+    return f"{how}; give their triples instead, and all evidence is looked at"
 
 
 def _guessing(worth: Worth) -> str:

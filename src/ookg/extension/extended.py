@@ -31,6 +31,7 @@ from ookg.extension.vectors import entity_vector, nearest, single_vectors
 from ookg.graph.grown import row_keys
 from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
+from ookg.simulation.claim_thresholds import thresholds_in_words
 from ookg.simulation.hiding import NewEnd
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Trust
@@ -132,6 +133,7 @@ class ExtendedModel:
             entities = state.entities.extended(rows.entities.labels)
             relations = state.relations.extended(rows.relations.labels)
             ids = rows.encoded(entities, relations)
+            judging.refuse_given_vectors(state, ids, rows.source)
             if len(ids) > 1:
                 ids = ids[np.sort(np.unique(row_keys(ids), return_index=True)[1])]
             comes_back = np.zeros(len(ids), dtype=np.bool_)
@@ -230,7 +232,7 @@ class ExtendedModel:
         ranking = Ranking.of(state, options)
         if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)
-        return Predictions(answered(state, questions, options, ranking))
+        return Predictions(answered(state, questions, options, ranking), state.find_names)
 
     def likely(self, entity: str, end: End = "both", options: AnswerOptions | None = None) -> LikelyAnswers:
         """Everything likely about an entity over all relations that fit it, the likeliest first.
@@ -248,27 +250,39 @@ class ExtendedModel:
         return judging.scores_of(self._state, triples)
 
     def classify(
-        self, claims: TripleSource, *, valid: TripleSource, judge: FittedJudge | None = None
+        self, claims: TripleSource, *, valid: TripleSource | None = None, judge: FittedJudge | None = None
     ) -> Classification:
         """True or false for each claim: its score against its relation's threshold, found on labelled `valid` triples.
 
-        Thresholds for claims about newcomers are found on known entities of `valid` that are made new again.
+        Without these, the thresholds are those that are stored with the model, or those of training triples and false
+        ones made from them. Thresholds for claims about newcomers are found on known entities of the labelled triples
+        that are made new again.
         judge: judges claims about newcomers by all evidence instead
         A claim whose ends or relation have no vector gets no verdict.
         """
-        claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
-        judged = self.verdicts(claims, self.limits(valid, None if judge else self.new_end(claims)), judge)
-        notes = [*self._read, *reasons.notes(self._state), *claims.notes, *valid.notes, *judged.notes]
-        return replace(judged, notes=notes)
+        claims = as_triples(claims, keep_duplicates=True)
+        labelled = None if valid is None else as_triples(valid, keep_duplicates=True)
+        limits = self.limits(labelled, None if judge else self.new_end(claims), vectors=self._has_given_vectors(claims))
+        judged = self.verdicts(claims, limits, judge)
+        read = [*self._read, *reasons.notes(self._state), *claims.notes]
+        read += [thresholds_in_words(limits.fitted)] if labelled is None else labelled.notes
+        return replace(judged, notes=[*read, *judged.notes])
+
+    def _has_given_vectors(self, claims: Triples) -> bool:
+        state = self._state
+        return bool(judging.has_given_vectors(state, claims.encoded(state.entities, state.relations)).any())
 
     def new_end(self, claims: Triples) -> NewEnd | None:
         """The end that is new in most claims about newcomers that have vectors; None where no claim is about one."""
         state = self._state
         return judging.new_end_of(state, claims.encoded(state.entities, state.relations))
 
-    def limits(self, valid: Triples, new: NewEnd | None) -> judging.Limits:
-        """What claims are held against, to be found once for many; new: the end of claims that is new, if any is."""
-        return judging.limits_of(self._state, valid, new)
+    def limits(self, valid: Triples | None, new: NewEnd | None, *, vectors: bool = False) -> judging.Limits:
+        """What claims are held against, to be found once for many; new: the end of claims that is new, if any is.
+
+        vectors: whether claims are about entities that came with vectors and no triples
+        """
+        return judging.limits_of(self._state, valid, new, vectors=vectors)
 
     def verdicts(self, claims: Triples, limits: judging.Limits, judge: FittedJudge | None = None) -> Classification:
         """Verdicts on claims by limits that were found before; notes are about the claims alone."""

@@ -8,9 +8,12 @@ from typing import Protocol
 from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.graph.fitting import FittingRelations
 from ookg.graph.index import GraphIndex
+from ookg.graph.names import Names
 from ookg.graph.statistics import GraphStatistics
+from ookg.graph.triples import Triples
 from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.given import LabelledVectors
+from ookg.simulation.claim_thresholds import FittedThresholds
 from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import TrustTable
 from ookg.types import BoolArray, IntArray
@@ -30,6 +33,22 @@ class KnownModel(LabelledVectors, Protocol):
     @property
     def statistics(self) -> GraphStatistics:
         """What is counted on the training triples."""
+
+    @property
+    def names(self) -> Names:
+        """What the ids of entities and relations are called."""
+
+    @property
+    def given_vectors(self) -> int:
+        """How many of the entities, the last ones, were not trained but came with their vectors."""
+
+    @property
+    def claim_thresholds(self) -> FittedThresholds | None:
+        """What claims about known entities are held against, if it is stored."""
+
+    @property
+    def made_claims(self) -> Triples:
+        """Labelled claims made from the training triples."""
 
     @property
     def loops(self) -> BoolArray:

@@ -49,17 +49,19 @@ def likely_answers(state: State, label: str, options: AnswerOptions, ranking: Ra
     if not is_measured and options.min_probability is not None:
         raise InputError(no_probability(label, is_new=entity >= state.num_known))
     questions = fitting_questions(state, label, end)
-    ranking = replace(ranking, unmeasured=DEFAULT_LIKELIHOOD)
+    if options.min_probability is None:
+        ranking = replace(ranking, unmeasured=DEFAULT_LIKELIHOOD)
+    # Another likelihood is for fewer models, where a companion has no vector for the entity.
     pairs = [
-        (prediction.question, answer)
+        (prediction.question, answer, prediction.is_measured)
         for prediction in answered(state, questions, options, ranking)
         for answer in prediction.answers
         if prediction.question is not None
     ]
     pairs.sort(key=lambda pair: -(pair[1].probability or 0.0))
     likely: dict[tuple[str, str, str], LikelyAnswer] = {}  # a triple that answers two questions is there once
-    for question, answer in pairs:
+    for question, answer, is_measured in pairs:
         rank, probability = len(likely) + 1, answer.probability if is_measured else None
         one = LikelyAnswer(question, replace(answer, rank=rank, probability=probability))
         likely.setdefault(one.triple, one)
-    return LikelyAnswers(list(likely.values())[: options.top])
+    return LikelyAnswers(list(likely.values())[: options.top], state.find_names)

@@ -18,8 +18,8 @@ from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.question import Question
 from ookg.extension.reasons import (
     answer_reasons,
+    best_link,
     explanation,
-    first_link,
     reasons_by_source,
     trust_in,
     what_speaks,
@@ -255,7 +255,7 @@ def _prediction(
     if counts is not None:
         hubness = partial(_hubness, [state, *(state.companions[number] for number in counting)], asked.relation)
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken, hubness).numpy()
-    likelihood = ranking.likelihood(state, entity, weights, len(together)) or ranking.unmeasured
+    likelihood = (measured := ranking.likelihood(state, entity, weights, len(together))) or ranking.unmeasured
     if likelihood is None and options.min_probability is not None:
         raise InputError(no_probability(state.entities.label(entity), is_new=entity >= num_known))
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
@@ -291,7 +291,7 @@ def _prediction(
             place_in_rank + 1,
             is_known=place in known,
             is_new=place >= num_known,
-            link=first_link(state, place, mine),
+            link=best_link(state, place, mine),
             reasons=answer_reasons(state, asked, place, mine) if compared is None else said,
             probability=chance,
             shares=()
@@ -300,7 +300,8 @@ def _prediction(
         )
         for place, score, label, mine, chance, place_in_rank, said in rows
     ]
-    return _shown(state, asked, answers, way, combine=weights is not None, models=len(together))
+    shown = _shown(state, asked, answers, way, combine=weights is not None, models=len(together))
+    return replace(shown, is_measured=measured is not None)
 
 
 def _left_out(state: State, asked: Asked, options: AnswerOptions, stated: IntArray) -> list[IntArray]:
@@ -315,11 +316,12 @@ def _shown(
     state: State, asked: Asked, answers: list[Answer], way: Way | None, *, combine: bool, models: int = 1
 ) -> Prediction:
     """Answers with what is known of the asked entity's vector; combine: whether evidence ranked them"""
+    shown = Prediction(answers, [], [], find_names=state.find_names)
     if asked.entity < state.num_known:
-        return Prediction(answers, [], [], None)
+        return shown
     made_of = Reasons(partial(explanation, state, asked.entity, asked.relation))
     trust = trust_in(state, asked.entity, combine=combine if way is None else None)
-    return Prediction(answers, made_of, [], trust, None if way is None else way.in_words(models))
+    return replace(shown, explanation=made_of, trust=trust, way=None if way is None else way.in_words(models))
 
 
 def _spreads(vectors: Sequence[Scores], num_known: int, weights: RankingWeights | None) -> list[float]:

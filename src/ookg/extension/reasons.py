@@ -67,11 +67,12 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
     return sorted(behind, key=lambda reason: -reason.weight)
 
 
-def first_link(state: State, answer: int, speaks: Sequence[Speaks]) -> LinkReason | None:
-    """The link that speaks for an answer by the first source that has one."""
-    if not speaks:
+def best_link(state: State, answer: int, speaks: Sequence[Speaks]) -> LinkReason | None:
+    """The link behind what adds most to the score of an answer; None where nothing adds to it."""
+    best = max(speaks, key=lambda one: one.worth, default=None)
+    if best is None or best.worth <= 0:
         return None
-    why = speaks[0].why
+    why = best.why
     step = step_of(state, why.link, why.other)
     return LinkReason(step.relation, step.direction, why.strength, None if why.other == answer else step.entity)
 
@@ -110,7 +111,7 @@ def _answer_reason(state: State, answer: Step, why: Why) -> AnswerReason:
     link = step_of(state, why.link, why.other)
     match why:
         case CompanyWhy():
-            return ByCompany(link, answer, why.count, why.having)
+            return ByCompany(link, answer, why.count, why.having, why.sharing)
         case PathWhy():
             second = replace(step_of(state, why.second, why.other), entity=answer.entity)
             return ByPath(link, answer, second, why.hits, why.reached)

@@ -15,6 +15,7 @@ from ookg.extension.groups import Group, Nodes, Preparation, as_tuples, prepared
 from ookg.extension.known import KnownModel
 from ookg.graph.grown import Batch, GrownGraph, Triple
 from ookg.graph.layers import Layers
+from ookg.graph.names import Names
 from ookg.graph.vocabulary import Vocabulary
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Degree
@@ -65,6 +66,10 @@ class State:
             alone, companions=tuple(replace(alone, model=one, preparation=prepared) for one, prepared in together)
         )
 
+    def find_names(self) -> Names:
+        """What the ids of entities and relations are called."""
+        return self.model.names
+
     @property
     def num_known(self) -> int:
         """How many entities are known: ids from there on are new ones."""
@@ -101,7 +106,7 @@ class State:
         given = given[given[:, 1] < self.num_trained]
         newcomers = find_newcomers(model.embedding, model.statistics, model.known_triples, given, Degree())
         room = newcomers.with_room_for(len(self.entities) - self.num_known)
-        return ClaimEvidence.of([TranslationScorer(room)], self.evidence)
+        return ClaimEvidence.of([TranslationScorer(room)], self.evidence, model.fitting)
 
     @property
     def new_entities(self) -> IntArray:

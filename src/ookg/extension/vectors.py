@@ -79,7 +79,5 @@ def nearest(state: State, entity: int, top: int) -> Neighbors:
         gaps[entity] = np.inf
     best = best_places(-gaps, top)
     labels = [state.entities.label(place) if place < num_known else later[place - num_known] for place in best.tolist()]
-    return Neighbors(
-        Neighbor(name, gap, is_new)
-        for name, gap, is_new in zip(labels, gaps[best].tolist(), (best >= num_known).tolist(), strict=True)
-    )
+    rows_of_best = zip(labels, gaps[best].tolist(), (best >= num_known).tolist(), strict=True)
+    return Neighbors((Neighbor(name, gap, is_new) for name, gap, is_new in rows_of_best), state.find_names)

@@ -27,7 +27,12 @@ class FittingRelations:
     @cached_property
     def _together(self) -> Any:
         """(codes, codes) sparse: how many entities have both; on the diagonal, how many have one."""
-        return counted_together(pair_matrix(self._pairs, self.index.num_entities, 2 * self.index.num_relations))
+        return counted_together(self._has)
+
+    @cached_property
+    def _has(self) -> Any:
+        """(entities, codes) sparse, 1 where an entity has one."""
+        return pair_matrix(self._pairs, self.index.num_entities, 2 * self.index.num_relations)
 
     @cached_property
     def _pairs(self) -> IntArray:
@@ -64,3 +69,21 @@ class FittingRelations:
         if len(own) > 1:  # a relation of its own is no argument for itself
             fit[own] = (shares[own] - (self.having[own] > 0)) / (len(own) - 1)
         return fit
+
+    def shares_with(self, code: int) -> FloatArray:
+        """(all codes,) of the entities that have each of them, the share that has one code too."""
+        shares: FloatArray = self._together[:, [code]].toarray().ravel() / np.maximum(self.having, 1)
+        return shares
+
+    def fits_of_all(self, code: int) -> tuple[IntArray, FloatArray]:
+        """(entities,) how many triples each known entity has with a code, and how well that fits it, as in `fit`.
+
+        For an entity that has it, by what others have, without the entity itself; 1 for one that has no other code.
+        """
+        times = np.bincount(self._pairs[self._pairs[:, 1] == code, 0], minlength=self.index.num_entities)
+        both, has_it = self._together[:, [code]].toarray().ravel(), times > 0
+        without = np.maximum(both - 1, 0) / np.maximum(self.having - 1, 1)
+        without[code] = 0  # it is no argument for itself
+        summed = np.where(has_it, self._has @ without, self._has @ self.shares_with(code))
+        others = np.diff(self._has.indptr) - has_it
+        return times, np.where(others > 0, summed / np.maximum(others, 1), 1.0)

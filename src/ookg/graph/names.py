@@ -103,6 +103,12 @@ class Names:
         place = _first(wanted, len(self), self.ids.__getitem__)
         return place if place < len(self) and self.ids[place] == wanted else None
 
+    def among(self, labels: Sequence[str]) -> Names:
+        """Those of some ids, each of which is there once; ids without a name are left out."""
+        places = [place for place in map(self._place, labels) if place is not None]
+        columns = ([texts.text(place) for place in places] for texts in (self.ids, self.names, self.descriptions))
+        return Names.of(*(pa.array(column, TEXT) for column in columns))
+
     def with_more(self, more: Names) -> Names:
         """These and more; an id that is in both is called as in the later ones."""
         mine, others = ([texts.array() for texts in (one.ids, one.names, one.descriptions)] for one in (self, more))

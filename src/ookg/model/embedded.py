@@ -50,6 +50,7 @@ def new_vectors(model: Model, given: Given, query_relation: str | None, *, refin
         given.entities.select(np.flatnonzero(~made) + first),
         given.notes,
         partial(model.trust, newcomers, np.flatnonzero(made), refine=refined),
+        lambda: model.names,
     )
 
 

@@ -108,6 +108,7 @@ class Status:
     added, removed: triples, of which those that came and went again are none; share: of all triples that are there
     expected: what newcomers are worth until then; None if it is not calibrated, or there are none
     update: None for a model that cannot be updated; gain: None, as it is not measured before
+    why_not: why it cannot be updated, as `update` says it; None where it can
     """
 
     version: int
@@ -121,6 +122,7 @@ class Status:
     expected: Expected | None
     update: Cost | None
     gain: float | None = None
+    why_not: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -498,9 +500,14 @@ class LivingModel:
         """The answers to many questions, all from one state."""
         return self.extended.predict_all(questions, options)
 
-    def classify(self, claims: TripleSource, *, valid: TripleSource) -> Classification:
-        """True or false for each claim: by the stored judge where it is about newcomers, else by thresholds."""
-        return self.extended.classify(claims, valid=valid, judge=self.model.judge)
+    def classify(self, claims: TripleSource, *, valid: TripleSource | None = None) -> Classification:
+        """True or false for each claim: by the judge where it is about newcomers, else by thresholds.
+
+        As `Model.classify`, with a judge that learns once for each version where none is stored. Nothing is stored.
+        """
+        claims, extended = as_triples(claims, keep_duplicates=True), self.extended
+        judge = None if extended.new_end(claims) is None else self.model.usual_judge
+        return extended.classify(claims, valid=valid, judge=judge)
 
 
 def status_of(current: Current) -> Status:
@@ -508,6 +515,12 @@ def status_of(current: Current) -> Status:
     version, difference = current.version, current.difference
     checkpoint, labels = version.checkpoint, current.given()
     changed, known = len(difference.added) + len(difference.removed), len(checkpoint.triples)
+    cost: Cost | None = None
+    why_not: str | None = None
+    try:
+        cost = _cost(current)
+    except InputError as error:
+        why_not = str(error)
     return Status(
         checkpoint.number,
         checkpoint.journal,
@@ -518,7 +531,8 @@ def status_of(current: Current) -> Status:
         _unknown(version.relations, labels.relations.labels.to_pylist()),
         changed / max(1, changed + known),
         _expected(current),
-        _cost(current),
+        cost,
+        why_not=why_not,
     )
 
 
@@ -564,13 +578,10 @@ def _expected(current: Current) -> Expected | None:
     return Expected(len(mrr), float(hits.mean()), float(mrr.mean())) if len(mrr) else None
 
 
-def _cost(current: Current) -> Cost | None:
-    """What an update would take, by how long steps took before; None for a model that cannot be updated."""
+def _cost(current: Current) -> Cost:
+    """What an update would take, by how long steps took before; a model that cannot be updated is refused."""
     checkpoint, growth = current.version.checkpoint, growth_of(current)
-    try:
-        each = [_cost_of(one, growth) for one in (checkpoint, *checkpoint.companions.values())]
-    except InputError:
-        return None
+    each = [_cost_of(one, growth) for one in (checkpoint, *checkpoint.companions.values())]
     seconds = [cost.seconds for cost in each if cost.seconds is not None]
     in_all = round(sum(seconds), 3) if len(seconds) == len(each) else None
     return Cost(sum(cost.steps for cost in each), in_all, each[0].device)

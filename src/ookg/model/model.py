@@ -46,7 +46,7 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
 from ookg.graph.names import Names
 from ookg.graph.statistics import GraphStatistics, often_loops
-from ookg.graph.triples import TripleSource, as_triples
+from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vectors import LabelledRows, check_rows, read_vectors
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
@@ -60,9 +60,12 @@ from ookg.scoring.link_prediction import Protocol
 from ookg.scoring.ranking import TieRule
 from ookg.simulation.audit import Audit, AuditSettings, audit
 from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.claim_thresholds import FittedThresholds
 from ookg.simulation.defaults import NewcomerDefaults
+from ookg.simulation.hiding import NewEnd
 from ookg.simulation.judge import FittedJudge, JudgeSettings
 from ookg.simulation.likelihood import Likelihood
+from ookg.simulation.made_claims import made_claims
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.simulation.tuning import Tuning, TuningSettings, tune
 from ookg.simulation.ways import Ways
@@ -241,9 +244,40 @@ class Model:
         """What a newcomer loses against a trained entity, measured on known entities made new again."""
         return audit(self.checkpoint, settings)
 
-    def fit_judge(self, valid: TripleSource, settings: JudgeSettings | None = None) -> FittedJudge:
-        """A judge of claims about new entities that learns from labelled claims about known ones; it trains once."""
+    def fit_judge(self, valid: TripleSource | None = None, settings: JudgeSettings | None = None) -> FittedJudge:
+        """A judge of claims about new entities that learns from labelled claims about known ones; it trains once.
+
+        Where there are few of them, or none, it also learns from training triples and false ones made from them.
+        """
         return fit_judge(self, valid, settings)
+
+    def judge_for(self, valid: TripleSource | None = None) -> FittedJudge:
+        """The judge that `classify` takes if nothing is said: the stored one, or one that learns on the own vectors.
+
+        One that learned without labelled claims gives way to one that learns from `valid`. Nothing is stored.
+        """
+        stored = self.judge
+        if stored is not None and (valid is None or stored.learned_from_labels):
+            return stored
+        return self.fit_judge(valid, JudgeSettings(new="both", retrain=False))
+
+    @cached_property
+    def usual_judge(self) -> FittedJudge | None:
+        """`judge_for` without labelled claims, once for this object; None where none can learn."""
+        try:
+            return self.judge_for()
+        except InputError:
+            return None
+
+    @property
+    def claim_thresholds(self) -> FittedThresholds | None:
+        """What claims about known entities are held against, if it is stored with the model."""
+        return self.choice.thresholds
+
+    @cached_property
+    def made_claims(self) -> Triples:
+        """Labelled claims where nobody has labelled any: training triples, and false ones made from them."""
+        return made_claims(self.known_triples, self.entities, self.relations)
 
     @property
     def was_trained_here(self) -> bool:
@@ -285,6 +319,8 @@ class Model:
     @cached_property
     def names(self) -> Names:
         """What the ids of entities and relations are called: the names of the directory that the model is from."""
+        if self._trained is not None:
+            return self._trained.names
         home = self.checkpoint.directory
         return Names.none() if home is None else stored_names(home)
 
@@ -377,8 +413,14 @@ class Model:
             entities=entities,
             graph=None if graph is None else graph.with_room_for(len(entities)),
             companions={},
+            given_vectors=self.checkpoint.given_vectors + len(rows.labels),
         )
         return Model(grown)
+
+    @property
+    def given_vectors(self) -> int:
+        """How many of the entities, the last ones, were not trained but came with their vectors (`with_vectors`)."""
+        return self.checkpoint.given_vectors
 
     def neighbors(self, entity: str, given: TripleSource = (), *, top: int = 10) -> Neighbors:
         """The entities whose vectors are nearest to that of a known or new one, the nearest first."""
@@ -574,7 +616,7 @@ class Model:
         self,
         claims: TripleSource,
         *,
-        valid: TripleSource,
+        valid: TripleSource | None = None,
         given: TripleSource = (),
         weights: Weights | None = None,
         limit: NeighborLimit | None = None,
@@ -582,6 +624,9 @@ class Model:
         judge: bool | JudgeSettings | FittedJudge | None = None,
     ) -> Classification:
         """True or false for each claim: its score against its relation's threshold, fitted to labelled `valid` triples.
+
+        Without `valid`, by what is stored with the model, or else by what training triples and false ones made from
+        them teach; `Classification.thresholds` and `.judge` are what was used, for `with_choice`.
 
         Claims about newcomers are judged by all evidence: by the judge that is stored with the model, or by one that
         learns from `valid` on the model's own vectors; `Classification.judge` is that one, for `with_judge`. If
@@ -596,27 +641,33 @@ class Model:
         says_how = weights is not None or limit is not None or bool(refine)
         if judge and says_how:
             raise InputError("the judge has its own way to weigh evidence; leave out weights, limit and refine")
-        claims, valid = as_triples(claims, keep_duplicates=True), as_triples(valid, keep_duplicates=True)
+        claims = as_triples(claims, keep_duplicates=True)
+        labelled = None if valid is None else as_triples(valid, keep_duplicates=True)
         weights = weights or self.default_weights(Degree())
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)
         if judge is False or (judge is None and says_how):
-            return extended.classify(claims, valid=valid)
+            return extended.classify(claims, valid=labelled)
         if isinstance(judge, FittedJudge):
-            return extended.classify(claims, valid=valid, judge=judge)
-        new, stored = extended.new_end(claims), self.judge if judge is None else self.choice.judge
-        if new is None or (stored is not None and not isinstance(judge, JudgeSettings)):
-            return extended.classify(claims, valid=valid, judge=None if new is None else stored)
-        settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings(new=new)
-        if judge is None:
-            settings = JudgeSettings(new="both", retrain=False)  # for these claims and others
+            return extended.classify(claims, valid=labelled, judge=judge)
+        new = extended.new_end(claims)
+        if new is None:
+            return extended.classify(claims, valid=labelled)
         try:
-            fitted = self.fit_judge(valid, settings if settings.new else replace(settings, new=new))
+            fitted = self.judge_for(labelled) if judge is None else self._judge_by(judge, labelled, new)
         except InputError as error:
             if judge:
                 raise
-            usual = extended.classify(claims, valid=valid)
+            usual = extended.classify(claims, valid=labelled)
             return replace(usual, notes=[*usual.notes, f"no judge: {str(error).split(';')[0]}"])
-        return extended.classify(claims, valid=valid, judge=fitted)
+        return extended.classify(claims, valid=labelled, judge=fitted)
+
+    def _judge_by(self, judge: bool | JudgeSettings, valid: Triples | None, new: NewEnd) -> FittedJudge:
+        """The judge that is asked for: the stored one, or one that is trained. new: the end of the claims that is"""
+        stored = self.choice.judge
+        if stored is not None and not isinstance(judge, JudgeSettings):
+            return stored
+        settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings(new=new)
+        return self.fit_judge(valid, settings if settings.new else replace(settings, new=new))
 
     def refined(self, given: Given, refine: bool | RefineSettings, report: Reporter | None = None) -> Given:
         """The given triples with the new vectors fitted, if `refine` says so."""

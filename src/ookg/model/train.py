@@ -41,7 +41,7 @@ from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_devi
 from ookg.training.plan import Plan, Wanted, plan, room_for, steps_per_second
 from ookg.training.settings import RETIRED, TrainingSettings
 from ookg.training.trainer import Trainer
-from ookg.types import IntArray
+from ookg.types import BoolArray, IntArray
 from ookg.version import __version__
 
 VALIDATION_TRIPLES = 1000
@@ -118,8 +118,9 @@ def train(
     fingerprint = settings.to_dict() | {"training triples": digest}
     validate = None
     if valid is not None:
-        validate = _validation(valid, triples, settings)
         fingerprint["validation triples"] = _digest(valid)
+        valid = _known_among(valid, triples)
+        validate = _validation(valid, triples, settings)
     held_out = HeldOut.of(triples.ids, settings) if settings.held_out else None
     if held_out is not None:
         validate = held_out.on_the_way(settings.geometry)
@@ -360,14 +361,17 @@ def _digest(triples: Triples) -> str:
     return digest.hexdigest()[:16]
 
 
-def _validation(valid: Triples, train_triples: Triples, settings: TrainingSettings) -> Validate:
-    """A figure for vectors on validation triples, the higher the better."""
-    ids = valid.encoded(train_triples.entities, train_triples.relations)
-    known = (ids >= 0).all(axis=1)
+def _known_among(valid: Triples, train_triples: Triples) -> Triples:
+    """The validation triples of entities and relations that are trained, of which there are some."""
+    known: BoolArray = np.all(valid.encoded(train_triples.entities, train_triples.relations) >= 0, axis=1)
     if not known.any():
         raise InputError(f"{valid.source}: no triple of known entities and relations to validate on")
-    truth = None if valid.truth is None else valid.truth[known]
-    ids = ids[known]
+    return valid.select(known)
+
+
+def _validation(valid: Triples, train_triples: Triples, settings: TrainingSettings) -> Validate:
+    """A figure for vectors on validation triples of what is known, the higher the better."""
+    ids, truth = valid.encoded(train_triples.entities, train_triples.relations), valid.truth
     if truth is not None:
         return lambda entities, relations: _accuracy(Embedding(settings.geometry, entities, relations), ids, truth)
     if len(ids) > VALIDATION_TRIPLES:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from ookg.errors import InputError
 from ookg.graph.triples import Triples
 from ookg.model.held_out import HeldOut
 from ookg.models.embedding import Embedding
+from ookg.system.machine import lacks_memory
 from ookg.system.progress import tell
 from ookg.training.loop import TrainingRun, choose_device
 from ookg.training.settings import TrainingSettings
@@ -51,15 +52,19 @@ class Trial:
 
     def in_words(self) -> str:
         """What was changed."""
-        return ", ".join(f"{name} {value}" for name, value in self.changed.items())
+        return _in_words(self.changed)
 
 
 @dataclass(frozen=True)
 class TrainingSearch:
-    """All trials in their order, and how many held-out triples they were judged on; the first is the start."""
+    """All trials in their order, and how many held-out triples they were judged on; the first is the start.
+
+    skipped: what was changed in trials for which there was not enough memory
+    """
 
     trials: list[Trial]
     held_out: int
+    skipped: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def best(self) -> Trial:
@@ -116,14 +121,26 @@ def search_training(
         return held_out.mrr(vectors), clock() - at
 
     trials = [Trial({}, tried, *figure(tried, math.inf), is_best=True)]
+    skipped: list[dict[str, Any]] = []
     try:
         for settings, changed in _proposals(trials):
-            mrr, took = figure(settings, begun + seconds)
+            try:
+                mrr, took = figure(settings, begun + seconds)
+            except (MemoryError, RuntimeError) as error:
+                if not lacks_memory(error):
+                    raise
+                skipped.append(changed)
+                tell(f"{_in_words(changed)}: not enough memory, left out")
+                continue
             trials.append(Trial(changed, settings, mrr, took, is_best=mrr > max(one.mrr for one in trials)))
             tell(f"{trials[-1].in_words()}: MRR {mrr:.4f}")
     except _OutOfTimeError:
         tell(f"{seconds:g} seconds are over; a trial that was under way is left out")
-    return TrainingSearch(trials, len(held_out))
+    return TrainingSearch(trials, len(held_out), skipped)
+
+
+def _in_words(changed: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in changed.items())
 
 
 def _proposals(trials: list[Trial]) -> Iterator[tuple[TrainingSettings, dict[str, Any]]]:

@@ -266,6 +266,7 @@ def _kept_choice(choice: NewcomerChoice) -> tuple[NewcomerChoice | None, list[st
     parts = (
         ("what to expect of new entities", "ookg audit DIR --save", choice.calibration),
         ("the judge", "ookg classify --judge --save", choice.judge),
+        ("what claims are held against", "ookg classify", choice.thresholds),
         ("how likely answers are", "ookg tune DIR --save` and `ookg calibrate DIR HELD_OUT --save", choice.likelihood),
     )
     notes = [
@@ -273,4 +274,4 @@ def _kept_choice(choice: NewcomerChoice) -> tuple[NewcomerChoice | None, list[st
         for what, command, there in parts
         if there
     ]
-    return replace(choice, calibration={}, judge=None, likelihood={}), notes
+    return replace(choice, calibration={}, judge=None, likelihood={}, thresholds=None), notes

@@ -70,9 +70,9 @@ class Worth:
         """Whether true and false are told apart at all."""
         return self.accuracy >= LEAST_ACCURACY
 
-    def probability(self, margins: FloatArray) -> FloatArray:
-        """That claims are true; NaN where a margin is."""
-        probability: FloatArray = 1 / (1 + np.exp(-np.clip(self.slope * margins, -500, 500)))
+    def probability(self, margins: FloatArray, beside: FloatArray | float = 0.0) -> FloatArray:
+        """That claims are true; NaN where a margin is. beside: log-odds of other evidence, which are not scaled"""
+        probability: FloatArray = 1 / (1 + np.exp(-np.clip(self.slope * margins + beside, -500, 500)))
         return probability
 
 

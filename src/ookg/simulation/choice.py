@@ -10,6 +10,7 @@ from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
+from ookg.simulation.claim_thresholds import FittedThresholds
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import Calibration
@@ -35,7 +36,7 @@ class NewcomerChoice:
     ranking: weights of the combination, by the method ("closed form" or "refined") that makes its vectors
     calibration: what to expect of a vector, by method; no entry: not measured
     simulation: how the settings were chosen, in plain values, for people to read
-    judge: the judge of claims about new entities
+    judge: the judge of claims about new entities; thresholds: what claims about known ones are held against
     ways: how questions are answered by the newcomer's number of triples
     likelihood: how likely answers are right, by method; no entry: not measured
     """
@@ -49,6 +50,7 @@ class NewcomerChoice:
     judge: FittedJudge | None = None
     ways: Ways | None = None
     likelihood: dict[AnswerMethod, Likelihood] = field(default_factory=dict)
+    thresholds: FittedThresholds | None = None
 
     def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
         """The same with a new calibration of some methods, and how it was measured; other methods keep theirs."""
@@ -58,6 +60,8 @@ class NewcomerChoice:
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
         further: dict[str, Any] = {} if self.judge is None else {"judge": self.judge.to_dict()}
+        if self.thresholds is not None:
+            further["thresholds"] = self.thresholds.to_dict()
         if self.ways is not None:
             further["ways"] = [way.to_dict() for way in self.ways]
         if self.likelihood:
@@ -86,11 +90,13 @@ class NewcomerChoice:
         if refine is not None and not isinstance(refine, dict):
             raise InputError(f"refine is {refine!r} instead of an object; tune the model again")
         simulation = values.get("simulation", {})
-        judge, ways = values.get("judge"), values.get("ways")
+        judge, ways, thresholds = values.get("judge"), values.get("ways"), values.get("thresholds")
         if ways is not None and not (isinstance(ways, list) and all(isinstance(way, dict) for way in ways)):
             raise InputError(f"ways are {ways!r} instead of a list of objects; tune the model again")
         if judge is not None and not isinstance(judge, dict):
             raise InputError(f"judge is {judge!r} instead of an object; fit it again")
+        if thresholds is not None and not isinstance(thresholds, dict):
+            raise InputError(f"thresholds are {thresholds!r} instead of an object; classify with --valid again")
         if not isinstance(simulation, dict):
             raise InputError(f"simulation is {simulation!r} instead of an object; tune the model again")
         return cls(
@@ -103,6 +109,7 @@ class NewcomerChoice:
             judge=None if judge is None else FittedJudge.from_dict(judge),
             ways=None if ways is None else Ways([Way.from_dict(way) for way in ways]),
             likelihood={name: Likelihood.from_dict(stored) for name, stored in likelihood.items()},
+            thresholds=None if thresholds is None else FittedThresholds.from_dict(thresholds),
         )
 
 

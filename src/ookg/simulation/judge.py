@@ -141,6 +141,11 @@ class FittedJudge:
         if self.new not in ENDS:
             raise InputError(f"new end of a judge is {self.new!r} and not {', '.join(ENDS)}; {AGAIN}")
 
+    @property
+    def learned_from_labels(self) -> bool:
+        """Whether there were labelled claims, and not only false triples made from those of training."""
+        return self.learned.get("claims") != 0
+
     def __repr__(self) -> str:
         claims = counted(self.learned["claims"], "claim") if "claims" in self.learned else "claims"
         relations = counted(len(self.own), "relation")
@@ -207,7 +212,7 @@ class FittedJudge:
         new: Any = values.get("new")
         if not isinstance(new, str):
             raise InputError(f"new end of a judge is {new!r} and not {', '.join(ENDS)}; {AGAIN}")
-        worth = _worth(values.get("worth"))
+        worth = stored_worth(values.get("worth"))
         return cls(tuple(names), centre, scale, shared, weights, new, vectors, learned, worth)  # type: ignore[arg-type]
 
 
@@ -220,7 +225,8 @@ def _numbers(row: FloatArray) -> tuple[float, ...]:
     return tuple(row.tolist())
 
 
-def _worth(values: Any) -> Worth | None:
+def stored_worth(values: Any) -> Worth | None:
+    """What verdicts are worth, from plain values; None where nothing is stored."""
     if values is None:
         return None
     numbers = [values.get(name) for name in ("accuracy", "slope", "claims")] if isinstance(values, dict) else []

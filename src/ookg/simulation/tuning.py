@@ -158,6 +158,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         calibration=calibrations(simulation, ranks, seed),
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
         judge=stored.choice.judge,
+        thresholds=stored.choice.thresholds,
         ways=ways or stored.choice.ways,
         likelihood=stored.choice.likelihood | likelihood,
     )

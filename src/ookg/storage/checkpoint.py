@@ -134,6 +134,7 @@ class Checkpoint:
     companions: by their names, models with the same labels that answer together with it; they have none themselves
     stored_counts: of the version that was read, where it is stored (`counts`)
     stored_vectors: the same of its vectors (`fingerprint`)
+    given_vectors: how many entities, the last ones, were not trained but came with their vectors
     """
 
     embedding: Embedding
@@ -149,6 +150,7 @@ class Checkpoint:
     directory: Path | None = field(default=None, repr=False, compare=False)
     lock: PathLock | None = field(default=None, repr=False, compare=False)
     stored_counts: Counts | None = field(default=None, kw_only=True, repr=False, compare=False)
+    given_vectors: int = field(default=0, kw_only=True, compare=False)
     stored_vectors: StoredVectors | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property

@@ -81,3 +81,13 @@ def versions(device: torch.device) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return by_name
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether an error says that there is not enough memory: PyTorch has no class of its own for it on a CPU."""
+    if isinstance(error, MemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        words in text for words in ("allocate", "out of memory", "storage size")
+    )

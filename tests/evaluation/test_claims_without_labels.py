@@ -1,0 +1,166 @@
+"""Claims where nobody has labelled any, where few are labelled, and about entities that came with their vectors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ookg
+from ookg.cli import main
+from ookg.errors import InputError
+from ookg.evaluation.verdicts import Classification
+from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.claim_thresholds import FittedThresholds
+
+Rows = list[tuple[str, ...]]
+CLUSTERS, SIZE = 3, 40
+NEW = [f"n{cluster}" for cluster in range(CLUSTERS)]
+
+
+@pytest.fixture(scope="module")
+def graph() -> Rows:
+    """People of three clusters know others of theirs, and each cluster has two trades of its own."""
+    random = np.random.default_rng(0)
+    people = [f"p{cluster}_{number}" for cluster in range(CLUSTERS) for number in range(SIZE)]
+    knows = {(one, "knows", f"p{one[1]}_{random.integers(SIZE)}") for one in people for _ in range(5)}
+    return sorted({*knows, *((one, "trade", f"t{one[1]}_{int(one[3:]) % 2}") for one in people)})
+
+
+@pytest.fixture(scope="module")
+def model(graph: Rows) -> ookg.Model:
+    return ookg.train(graph, ookg.TrainingSettings(dim=8, steps=200, batch=64, negatives=8, margin=4.0))
+
+
+GIVEN: Rows = [(one, "knows", f"p{one[1]}_{number}") for one in NEW for number in (0, 3, 6)]
+TRUE: Rows = [(one, "knows", f"p{one[1]}_{number}") for one in NEW for number in (1, 4, 7)]
+FALSE: Rows = [(one, "knows", f"p{(int(one[1]) + 1) % CLUSTERS}_{number}") for one in NEW for number in (1, 4, 7)]
+LABELLED: Rows = [
+    (f"p{cluster}_{number}", "knows", f"p{(cluster + wrong) % CLUSTERS}_{(7 * number + 3) % SIZE}", str(int(not wrong)))
+    for number in range(SIZE)
+    for cluster in range(CLUSTERS)
+    for wrong in (0, 1, 2)
+]
+FEW = LABELLED[:24]
+
+
+def values(judged: Classification) -> list[tuple[object, ...]]:
+    return [(one.verdict, one.score, one.threshold, one.probability) for one in judged.claims]
+
+
+def test_claims_without_labelled_ones(model: ookg.Model) -> None:
+    judged = model.classify(TRUE + FALSE, given=GIVEN)
+    assert judged.judge is not None
+    assert (judged.judge.learned["claims"], judged.judge.learned_from_labels) == (0, False)
+    right = [one.verdict is (number < len(TRUE)) for number, one in enumerate(judged.claims)]
+    assert sum(right) >= 13  # of 18
+    assert any("training triples and as many false ones made from them" in note for note in judged.notes)
+    assert values(model.classify(TRUE + FALSE, given=GIVEN)) == values(judged)
+    stored = model.with_judge(judged.judge)
+    assert stored.judge_for() is stored.judge
+    assert stored.judge_for(FEW).learned["claims"] == len(FEW)  # labelled claims teach it anew
+    assert stored.judge_for(LABELLED).learned["made"] == 0 < stored.judge_for(FEW).learned["made"]
+    bare = ookg.Model(replace(model.checkpoint, graph=None))
+    with pytest.raises(InputError, match="without its training triples, and claims need thresholds; give labelled"):
+        bare.classify(TRUE, given=GIVEN)
+
+
+@pytest.mark.parametrize("labelled", [None, FEW])
+def test_what_nothing_like_it_has_ever_been_is_unlikely(model: ookg.Model, labelled: Rows | None) -> None:
+    absurd = [(one, "trade", f"p{cluster}_{number}") for one in NEW for cluster in (0, 1) for number in (0, 5, 9)]
+    judged = model.classify(absurd, valid=labelled, given=GIVEN)
+    assert judged.judge is not None
+    chances = [one.probability for one in judged.claims]
+    assert max(chance for chance in chances if chance is not None) < 0.1
+    assert None not in chances
+    assert not any(one.verdict for one in judged.claims)
+    known = next(one for one in model.classify([("n0", "trade", "t0_0")], valid=labelled, given=GIVEN).claims)
+    assert known.probability is not None
+    assert known.probability > 0.3
+
+
+def test_thresholds_are_stored_and_labelled_triples_replace_made_ones(model: ookg.Model) -> None:
+    known: Rows = [("p0_1", "trade", "t0_1"), ("p0_1", "trade", "t1_1")]
+    made, labelled = model.classify(known), model.classify(known, valid=LABELLED)
+    assert made.thresholds is not None
+    assert labelled.thresholds is not None
+    assert (made.thresholds.is_made, labelled.thresholds.is_made) == (True, False)
+    assert values(made) != values(labelled)
+    stored = model.with_choice(replace(model.choice, thresholds=labelled.thresholds))
+    assert values(stored.classify(known)) == values(labelled)
+    assert values(stored.extend().classify(known)) == values(labelled)
+    choice = stored.choice
+    assert NewcomerChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
+    other = replace(labelled.thresholds, vectors="0" * 64)  # of other vectors: as if none were stored
+    assert values(model.with_choice(replace(choice, thresholds=other)).classify(known)) == values(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"overall": None}, "must be numbers"),
+        ({"overall": float("nan")}, "must be finite"),
+        ({"by_relation": {"knows": True}}, "must be numbers"),
+        ({"by_relation": []}, "not whole"),
+        ({"vectors": 1}, "not whole"),
+        ({"worth": {"accuracy": 2, "slope": 1, "claims": 1}}, "worth of a judge"),
+    ],
+)
+def test_damaged_thresholds_are_refused(change: dict[str, object], problem: str) -> None:
+    whole = FittedThresholds({"knows": -1.0}, -2.0, None, "0" * 64, {"source": "labelled.tsv"}).to_dict()
+    assert FittedThresholds.from_dict(whole).to_dict() == whole
+    with pytest.raises(InputError, match=problem):
+        FittedThresholds.from_dict(whole | change)
+
+
+def test_claims_about_entities_with_vectors_alone_are_held_against_newcomers(model: ookg.Model) -> None:
+    grown = model.with_vectors(model.embed(GIVEN))
+    assert (grown.given_vectors, grown.beside(grown.checkpoint.graph).given_vectors) == (3, 3)
+    judged = grown.classify(TRUE + FALSE)
+    assert judged.judge is None
+    assert "18 claims about entities that came with vectors and no triples" in judged.notes[-1]
+    # The same vectors by the closed form, and thresholds of the same kind.
+    same = model.classify(TRUE + FALSE, given=GIVEN, weights=ookg.Degree())
+    for one, other in zip(judged.claims, same.claims, strict=True):
+        assert one.score == pytest.approx(other.score, rel=1e-4)
+    known = grown.classify([("p0_1", "trade", "t0_1")])
+    assert not any("vectors and no triples" in note for note in known.notes)
+
+
+def test_the_command_needs_no_labelled_triples(
+    model: ookg.Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.save(tmp_path / "model")
+    claims = [*TRUE, *FALSE, ("p0_1", "trade", "t0_1")]
+    for name, rows in (("given", GIVEN), ("claims", claims), ("valid", LABELLED), ("few", FEW)):
+        (tmp_path / name).write_text("".join("\t".join(row) + "\n" for row in rows))
+    command = ["classify", str(tmp_path / "model"), "--device", "cpu", "--given", str(tmp_path / "given"), "--json"]
+    command += [str(tmp_path / "claims")]
+
+    def said(*options: str) -> tuple[str, str]:
+        assert main([*command, *options]) == 0
+        printed = capsys.readouterr()
+        return json.loads(printed.out), printed.err
+
+    first, errors = said()
+    assert "the judge is stored" in errors
+    assert "the thresholds are stored" in errors
+    again, errors = said()
+    assert again == first
+    assert "stored" not in errors
+    _, errors = said("--valid", str(tmp_path / "few"))
+    assert "the judge is stored" in errors
+    assert "thresholds are" not in errors  # those of few triples are for one call
+    by_labels, errors = said("--valid", str(tmp_path / "valid"), "--judge", "--judge-steps", "20", "--save")
+    assert by_labels != first
+    assert "the judge is stored" in errors
+    assert "the thresholds are stored" in errors
+    assert said()[0] == by_labels  # from now on, whoever asks
+    stored = ookg.load(tmp_path / "model").choice
+    assert stored.judge is not None
+    assert stored.judge.learned_from_labels
+    assert stored.thresholds is not None
+    assert not stored.thresholds.is_made
