@@ -15,7 +15,7 @@ from ookg.errors import InputError, ModelFileError
 from ookg.graph.triples import Triples
 from ookg.model.model import Model
 from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform, Weights
-from ookg.spark import streams, sums, tasks
+from ookg.spark import frames, streams, sums, tasks
 from ookg.spark.frames import place_of
 from ookg.spark.links import SeenTriples, support_of
 from ookg.spark.opened import ModelPlace
@@ -168,6 +168,11 @@ def test_nothing_comes_of_nothing(stored: Path) -> None:
     place, empty = place_of(stored, None), pa.RecordBatch.from_pylist([], table_of([]).schema)
     for task in (tasks.FindTies(place), tasks.MakeLinks(place, ties=True), tasks.GroupQuestions(NOTHING_TIED)):
         assert sum(made.num_rows for made in task([empty])) == 0
+
+
+def test_a_frame_without_an_rdd_is_computed_each_time() -> None:
+    frame: Any = object()  # as Spark Connect has them
+    assert frames.computed_once(frame) is frame
 
 
 def test_weights_that_need_all_triples_are_refused(stored: Path) -> None:

@@ -56,7 +56,7 @@ def embed(
     links = triples.mapInArrow(MakeLinks(place, ties).__call__, LINKS).repartition("newcomer")
     tied = NOTHING_TIED
     if ties:
-        links = _computed_once(links)
+        links = computed_once(links)
         tied = _joined(links.where("other is not null").selectExpr("newcomer as node", "other"))
     # Any order does in which a newcomer's rows lie together. Spark compares eight bytes of the first key quickly, and
     # labels often begin alike.
@@ -139,17 +139,17 @@ def _joined(ties: DataFrame) -> Tied:
     return Tied.of(table)
 
 
-def _computed_once(frame: DataFrame) -> DataFrame:
+def computed_once(frame: DataFrame) -> DataFrame:
     """The same rows; what a frame's last shuffle wrote is used again by every later job.
 
     Each use of a DataFrame computes all of it anew, and `persist` would write all rows a second time. The RDD below
     keeps the files of its shuffle: what a lost worker had is computed again, and they go when nothing refers to it.
     """
-    from pyspark.sql import DataFrame
-
     inner = getattr(frame, "_jdf", None)
     if inner is None:  # Spark Connect, where no RDD can be reached: the same result, computed twice
         return frame
+    from pyspark.sql import DataFrame
+
     session = frame.sparkSession
     rows = inner.queryExecution().toRdd()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, inner.schema(), False), session)
