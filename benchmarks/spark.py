@@ -246,6 +246,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> None:
     print("one machine", flush=True)
     base = one_machine(model, triples, alone)
     rows = [line("one machine", base, base)]
+    print(rows[-1], flush=True)
     with cluster(folder / "local", arguments.executor_memory) as session:
         small = argparse.Namespace(entities=WARMUP // 10, dim=arguments.dim, triples=WARMUP)
         by_spark(session, *written(folder / "small", small), out, ties=True)
