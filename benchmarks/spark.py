@@ -12,7 +12,8 @@ Disk: 4 · dim + 100 bytes for each entity, 25 for each triple, and twice 4 · d
 
 Memory of an executor is that of its JVM and of its Python worker together, as sampled twice a second: what belongs to
 them alone ("own"), and mapped pages of files ("files"), which all of them share and the system can take back.
-The seconds of Spark do not count its start, nor the first use of a small model, which starts the workers.
+The seconds of Spark do not count its start, nor the first use of a small model, which starts the workers. Processor
+time, which a busy machine does not change much, is that of all processes together, the driver's too.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 
 import ookg
 from ookg.graph.vectors import write_vectors
@@ -82,12 +85,13 @@ def written(folder: Path, arguments: argparse.Namespace) -> tuple[Path, Path]:
 
 def on_one_machine(model: Path, triples: Path, out: Path) -> None:
     """What the process of its own does: read, embed, write, and report."""
-    start = perf_counter()
+    start, used = perf_counter(), process_time()
     known = ookg.load(model)
-    table = pa.concat_tables([pq.read_table(path) for path in sorted(triples.glob("*.parquet"))])
-    new = known.embed(table)
+    # Batch by batch, as a single file is read: no label is held as often as it occurs.
+    files = dataset(sorted(map(str, triples.glob("*.parquet"))), format="parquet")
+    new = known.embed(files.scanner(fragment_readahead=1, batch_readahead=4).to_reader())
     write_vectors(out, "entity", new.entities, new.vectors, {})
-    print(json.dumps({"seconds": perf_counter() - start}))
+    print(json.dumps({"seconds": perf_counter() - start, "processor": process_time() - used}))
 
 
 @contextmanager
@@ -151,16 +155,35 @@ def _memory(number: int) -> dict[str, float]:
     return {kind: int(lines[name].split()[0]) / 1e6 for kind, name in names.items() if name in lines}
 
 
-def one_machine(model: Path, triples: Path, out: Path) -> tuple[float, list[dict[str, float]]]:
-    """Seconds, without the start of Python, and memory."""
+def processor_seconds(root: int) -> float:
+    """Of a process and all below it, those included that have ended."""
+    ticks = 0
+    for number in _below(root, _children()):
+        with suppress(OSError):  # it has ended
+            fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a path took. memory: the most gigabytes of each process that was watched"""
+
+    seconds: float
+    processor: float
+    memory: list[dict[str, float]]
+
+
+def one_machine(model: Path, triples: Path, out: Path) -> Run:
+    """In a process of its own; without the start of Python."""
     line = [sys.executable, __file__, "--one-machine", str(model), str(triples), str(out)]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     with watched(process.pid, None) as memory:
         output, _ = process.communicate()
     if process.returncode:
         print(f"one machine: ended with {process.returncode}; -9 is what the system does where memory runs out")
-        return float("nan"), memory
-    return float(json.loads(output.splitlines()[-1])["seconds"]), memory
+        return Run(float("nan"), float("nan"), memory)
+    return Run(**json.loads(output.splitlines()[-1]), memory=memory)
 
 
 @contextmanager
@@ -188,17 +211,15 @@ def cluster(folder: Path, megabytes: int) -> Iterator[Any]:
         session.stop()
 
 
-def by_spark(
-    session: Any, model: Path, triples: Path, out: Path, *, ties: bool
-) -> tuple[float, list[dict[str, float]]]:
+def by_spark(session: Any, model: Path, triples: Path, out: Path, *, ties: bool) -> Run:
     from ookg.spark import embed
 
     shutil.rmtree(out, ignore_errors=True)
     with watched(os.getpid(), EXECUTOR) as memory:
-        start = perf_counter()
+        start, used = perf_counter(), processor_seconds(os.getpid())
         embed(session.read.parquet(f"{triples}/*.parquet"), model, ties=ties).write.parquet(str(out))
-        seconds = perf_counter() - start
-    return seconds, memory
+        seconds, processor = perf_counter() - start, processor_seconds(os.getpid()) - used
+    return Run(seconds, processor, memory)
 
 
 def largest_difference(one: Path, other: Path) -> float:
@@ -213,30 +234,31 @@ def largest_difference(one: Path, other: Path) -> float:
     return float(np.abs(here - there).max() / np.abs(here).max())
 
 
-def line(name: str, seconds: float, memory: list[dict[str, float]], beside: float) -> str:
-    own, files = (max((one.get(kind, 0.0) for one in memory), default=0.0) for kind in ("own", "files"))
-    return f"| {name} | {seconds:.1f} s | {seconds / beside:.2f} | {own:.2f} GB | {files:.2f} GB |"
+def line(name: str, run: Run, beside: Run) -> str:
+    own, files = (max((one.get(kind, 0.0) for one in run.memory), default=0.0) for kind in ("own", "files"))
+    times = f"{run.seconds:.1f} s | {run.seconds / beside.seconds:.2f} | {run.processor:.1f} s"
+    return f"| {name} | {times} | {own:.2f} GB | {files:.2f} GB |"
 
 
 def measure(folder: Path, arguments: argparse.Namespace) -> None:
     model, triples = written(folder, arguments)
     alone, out = folder / "one-machine.parquet", folder / "spark"
     print("one machine", flush=True)
-    base, memory = one_machine(model, triples, alone)
-    rows = [line("one machine", base, memory, base)]
+    base = one_machine(model, triples, alone)
+    rows = [line("one machine", base, base)]
+    print(rows[-1], flush=True)
     with cluster(folder / "local", arguments.executor_memory) as session:
         small = argparse.Namespace(entities=WARMUP // 10, dim=arguments.dim, triples=WARMUP)
         by_spark(session, *written(folder / "small", small), out, ties=True)
         for ties, name in ((True, "Spark, ties looked for"), (False, "Spark, ties said to be none")):
             print(name, flush=True)
-            seconds, memory = by_spark(session, model, triples, out, ties=ties)
-            rows.append(line(name, seconds, memory, base))
+            rows.append(line(name, by_spark(session, model, triples, out, ties=ties), base))
+            print(rows[-1], flush=True)
             if alone.exists():
                 print(f"largest difference from one machine: {largest_difference(alone, out):.1e}")
     print(f"\n{arguments.triples:,} triples, {arguments.entities:,} entities, dim {arguments.dim}")
-    print(
-        "| path | time | times one machine | own memory, of one executor | files |\n| --- | ---: | ---: | ---: | ---: |"
-    )
+    print("| path | time | times one machine | processor time | own memory, of one executor | files |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
     print("\n".join(rows))
 
 

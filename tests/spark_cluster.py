@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 MEMORY = 1024  # megabytes for an executor
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -51,6 +52,16 @@ def running_cluster(folder: Path) -> Iterator[Any]:
     finally:
         session.stop()
         shutil.rmtree(work, ignore_errors=True)
+
+
+def marking(folder: Path) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A task that lets everything through, and leaves a file in a folder each time it runs."""
+
+    def task(batches: Iterable[Any]) -> Iterator[Any]:
+        (folder / uuid4().hex).touch()
+        yield from batches
+
+    return task
 
 
 def killing_once(mark: Path) -> Callable[[Iterable[Any]], Iterator[Any]]:

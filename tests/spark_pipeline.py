@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ookg.extension.questions import AnswerOptions
 from ookg.model.model import Model
@@ -23,7 +24,7 @@ from ookg.spark.tasks import (
     MakeVectors,
     SolveTied,
 )
-from ookg.spark.ties import Tied
+from ookg.spark.ties import NOTHING_TIED, Tied
 
 Triple = tuple[str, str, str]
 Task = Callable[[Iterable[Any]], Iterator[Any]]
@@ -88,18 +89,27 @@ def embedded(
 ) -> dict[str, tuple[list[float] | None, int]]:
     """What `ookg.spark.embed` gives: for each newcomer its vector and how many triples made it."""
     place, parts = place_of(folder, weights), partitions(table_of(triples))
-    tied = ties_of(triples, folder, weights)
-    links = shuffled(mapped(MakeLinks(place, tied), parts), "newcomer", ["newcomer"])
+    made = table(mapped(MakeLinks(place, ties=True), parts))
+    tied, links = _ties_and_links(made) if made is not None else (NOTHING_TIED, [])
     grouped = shuffled(mapped(GroupTriples(place, tied, only_tied=True), parts), "piece", ["piece", *COLUMNS])
     rows = [
         row
-        for part in (mapped(MakeVectors(place), links), mapped(SolveTied(place), grouped))
+        for part in (mapped(MakeVectors(place, tied), links), mapped(SolveTied(place), grouped))
         for batches in part
         for batch in batches
         for row in batch.to_pylist()
     ]
     assert len({row["entity"] for row in rows}) == len(rows)
     return {row["entity"]: (row["vector"], row["triples"]) for row in rows}
+
+
+def _ties_and_links(made: pa.Table) -> tuple[Tied, list[list[Any]]]:
+    """What is tied together, and the links by newcomer, of both in one table."""
+    is_tie = pc.is_valid(made["other"])
+    ties = made.filter(is_tie)
+    links = made.filter(pc.invert(is_tie)).select(["newcomer", "links"])
+    tied = Tied.of(pa.table({"node": ties["newcomer"], "other": ties["other"]}))
+    return tied, shuffled([links.combine_chunks().to_batches()], "newcomer", ["newcomer"])
 
 
 def answered(

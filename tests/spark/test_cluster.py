@@ -21,7 +21,7 @@ from ookg.graph.triples import Triples
 from ookg.model.model import Model
 from ookg.newcomers.reducer import Degree, Uniform
 from opening import write_model
-from spark_cluster import HUB_AND_MEMORY, MEMORY, killing_once, lacking, only_the_hub, running_cluster
+from spark_cluster import HUB_AND_MEMORY, MEMORY, killing_once, lacking, marking, only_the_hub, running_cluster
 from spark_pipeline import QUESTIONS, TIED, Triple, compare, given, table_of
 
 # PySpark warns of versions of pandas, which nothing here uses, and leaves its sockets to be collected.
@@ -102,16 +102,30 @@ def test_answers_are_those_of_one_machine(spark: Any, known: Model, folder: Path
         assert [one.entity for one in row.answers] == [one.entity for one in expected.answers]
 
 
-@pytest.mark.parametrize("after", ["reading", "the shuffle"])
-def test_a_killed_worker_is_survived(spark: Any, known: Model, folder: Path, tmp_path: Path, after: str) -> None:
+def test_triples_are_read_once_where_nothing_is_tied(spark: Any, known: Model, folder: Path, tmp_path: Path) -> None:
+    from ookg.spark import embed
+
+    triples, read = many(5), tmp_path / "read"
+    read.mkdir()
+    frame = spark.createDataFrame(triples, COLUMNS).repartition(4)
+    vectors = embed(frame.mapInArrow(marking(read), COLUMNS), folder)
+    compare(made_by(vectors), known, triples, None)
+    assert len(made_by(vectors)) == vectors.count()
+    assert len(list(read.iterdir())) == 4  # partitions
+
+
+@pytest.mark.parametrize(("after", "ties"), [("reading", False), ("the shuffle", False), ("the shuffle", True)])
+def test_a_killed_worker_is_survived(
+    spark: Any, known: Model, folder: Path, tmp_path: Path, after: str, ties: bool
+) -> None:
     from ookg.spark import embed
 
     triples, mark = many(3), tmp_path / "killed"
     frame = spark.createDataFrame(triples, COLUMNS).repartition(4)
     if after == "reading":
-        vectors = embed(frame.mapInArrow(killing_once(mark), COLUMNS), folder, ties=False)
+        vectors = embed(frame.mapInArrow(killing_once(mark), COLUMNS), folder, ties=ties)
     else:
-        vectors = embed(frame, folder, ties=False)
+        vectors = embed(frame, folder, ties=ties)
         vectors = vectors.mapInArrow(killing_once(mark), vectors.schema)
     compare(made_by(vectors), known, triples, None)
     assert mark.exists()

@@ -15,7 +15,7 @@ from ookg.errors import InputError, ModelFileError
 from ookg.graph.triples import Triples
 from ookg.model.model import Model
 from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform, Weights
-from ookg.spark import streams, sums, tasks
+from ookg.spark import frames, streams, sums, tasks
 from ookg.spark.frames import place_of
 from ookg.spark.links import SeenTriples, support_of
 from ookg.spark.opened import ModelPlace
@@ -159,15 +159,20 @@ def test_a_triple_that_is_none_is_refused(stored: Path, triple: Any, problem: st
 @pytest.mark.parametrize("triple", TIED)
 def test_a_tie_that_was_said_not_to_be_is_refused(stored: Path, triple: Triple) -> None:
     with pytest.raises(InputError, match=f"triple '{' '.join(triple)}' is between newcomers or over a new relation"):
-        mapped(tasks.MakeLinks(place_of(stored, None), None), partitions(table_of([*given(9), triple])))
+        mapped(tasks.MakeLinks(place_of(stored, None), ties=False), partitions(table_of([*given(9), triple])))
 
 
 def test_nothing_comes_of_nothing(stored: Path) -> None:
     assert embedded([], stored) == {}
     assert embedded([("e0", "r0", "e1")], stored) == {}
     place, empty = place_of(stored, None), pa.RecordBatch.from_pylist([], table_of([]).schema)
-    for task in (tasks.FindTies(place), tasks.MakeLinks(place, NOTHING_TIED), tasks.GroupQuestions(NOTHING_TIED)):
+    for task in (tasks.FindTies(place), tasks.MakeLinks(place, ties=True), tasks.GroupQuestions(NOTHING_TIED)):
         assert sum(made.num_rows for made in task([empty])) == 0
+
+
+def test_a_frame_without_an_rdd_is_computed_each_time() -> None:
+    frame: Any = object()  # as Spark Connect has them
+    assert frames.computed_once(frame) is frame
 
 
 def test_weights_that_need_all_triples_are_refused(stored: Path) -> None:

@@ -46,16 +46,24 @@ def embed(
     triples: columns head, relation, tail (string); further columns are left out, and repeated triples count once
     model_path: a model directory that every machine of the cluster can read at this path
     weights: uniform, degree (the default) or precision weights
-    ties: look for triples between newcomers or over new relations first, which takes a pass over the triples before
-        this returns; False: there are none, and one that turns up ends the job
+    ties: look for triples between newcomers or over new relations, for which the triples are read before this returns;
+        False: there are none, and one that turns up ends the job
     """
+    from pyspark.sql.functions import xxhash64
+
     place = place_of(model_path, weights)
     triples = _labels(triples, "triples")
-    tied = _tied(triples, place) if ties else None
-    links = triples.mapInArrow(MakeLinks(place, tied).__call__, LINKS)
-    sorted_links = links.repartition("newcomer").sortWithinPartitions("newcomer")
-    vectors = sorted_links.mapInArrow(MakeVectors(place).__call__, VECTORS)
-    if tied is None or not len(tied):
+    links = triples.mapInArrow(MakeLinks(place, ties).__call__, LINKS).repartition("newcomer")
+    tied = NOTHING_TIED
+    if ties:
+        links = computed_once(links)
+        tied = _joined(links.where("other is not null").selectExpr("newcomer as node", "other"))
+    # Any order does in which a newcomer's rows lie together. Spark compares eight bytes of the first key quickly, and
+    # labels often begin alike.
+    links = links.where("other is null").select("newcomer", "links")
+    sorted_links = links.sortWithinPartitions(xxhash64("newcomer"), "newcomer")
+    vectors = sorted_links.mapInArrow(MakeVectors(place, tied).__call__, VECTORS)
+    if not len(tied):
         return vectors
     grouped = triples.mapInArrow(GroupTriples(place, tied, only_tied=True).__call__, GROUPED)
     together = grouped.repartition("piece").sortWithinPartitions("piece", *COLUMNS)
@@ -83,7 +91,7 @@ def predict(
     """
     place = place_of(model_path, weights)
     triples, questions = _labels(triples, "triples"), _labels(questions, "questions")
-    tied = _tied(triples, place) if ties else NOTHING_TIED
+    tied = _joined(triples.mapInArrow(FindTies(place).__call__, TIES)) if ties else NOTHING_TIED
     options = AnswerOptions(combine=False, top=top, drop_known=known_answers == "drop", new_answers=False)
     asked = questions.mapInArrow(GroupQuestions(tied).__call__, ASKED)
     given = triples.mapInArrow(GroupTriples(place, tied, only_tied=False).__call__, GROUPED)
@@ -122,10 +130,26 @@ def _labels(frame: DataFrame, what: str) -> DataFrame:
     return frame.select(*COLUMNS)
 
 
-def _tied(triples: DataFrame, place: ModelPlace) -> Tied:
-    """What triples tie together, of all partitions: the driver joins what each found by itself."""
-    ties = triples.mapInArrow(FindTies(place).__call__, TIES).limit(MOST_TIES + 1).toArrow()
-    if ties.num_rows > MOST_TIES:
+def _joined(ties: DataFrame) -> Tied:
+    """What is tied together in all partitions: the driver joins what each found by itself."""
+    table = ties.limit(MOST_TIES + 1).toArrow()
+    if table.num_rows > MOST_TIES:
         problem = f"more than {MOST_TIES:,} newcomers and new relations are tied to others"
         raise InputError(f"{problem}, which is more than the driver joins; leave out triples that tie them")
-    return Tied.of(ties)
+    return Tied.of(table)
+
+
+def computed_once(frame: DataFrame) -> DataFrame:
+    """The same rows; what a frame's last shuffle wrote is used again by every later job.
+
+    Each use of a DataFrame computes all of it anew, and `persist` would write all rows a second time. The RDD below
+    keeps the files of its shuffle: what a lost worker had is computed again, and they go when nothing refers to it.
+    """
+    inner = getattr(frame, "_jdf", None)
+    if inner is None:  # Spark Connect, where no RDD can be reached: the same result, computed twice
+        return frame
+    from pyspark.sql import DataFrame
+
+    session = frame.sparkSession
+    rows = inner.queryExecution().toRdd()
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, inner.schema(), False), session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ MOST_TIED_TRIPLES = 5_000_000  # in one piece, which is in the memory of one wor
 ROWS_OUT = 1 << 12  # in a batch, so that Spark holds few vectors at a time
 
 TIES = "node string, other string"
-LINKS = "newcomer string, links binary"
+LINKS = "newcomer string, links binary, other string"  # links of a newcomer; or a tie, as in `TIES`
 VECTORS = "entity string, vector array<float>, triples long"
 GROUPED = "piece string, head string, relation string, tail string"
 ASKED = f"{GROUPED}, is_question boolean"
@@ -52,27 +52,24 @@ class FindTies:
 
 @dataclass(frozen=True)
 class MakeLinks:
-    """The links of newcomers that nothing is tied to, each newcomer's of a batch together.
+    """The links of newcomers, each newcomer's of a batch together, and what triples tie together.
 
-    tied: all that is tied; None if it is said that nothing is
+    ties: look for what is tied; False if it is said that nothing is
     """
 
     place: ModelPlace
-    tied: Tied | None
+    ties: bool
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Triples in, `LINKS` out."""
         opened = self.place.open()
         for batch in in_larger_batches(batches, TRIPLES_AT_ONCE):
             seen = SeenTriples.of(batch, opened.entities, opened.relations)
-            if self.tied is None:
+            is_tied = seen.is_tie.any()
+            if is_tied and not self.ties:
                 _refuse_ties(seen)
             rows = np.flatnonzero(seen.is_link)
-            newcomers = seen.newcomers.take(pa.array(rows))
-            if self.tied is not None and len(self.tied):
-                is_free = self.tied.pieces(newcomers) < 0
-                rows, newcomers = rows[is_free], newcomers.filter(pa.array(is_free))
-            encoded = newcomers.dictionary_encode()
+            encoded = seen.newcomers.take(pa.array(rows)).dictionary_encode()
             links, owner = seen.links(rows), np.asarray(encoded.indices, dtype=np.int64)
             # Sixteen bits are sorted several times faster than more. Links are put in order where all of them meet.
             is_few = len(encoded.dictionary) <= 1 << 16
@@ -85,21 +82,30 @@ class MakeLinks:
                 len(encoded.dictionary),
                 [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(links))],
             )
-            yield pa.RecordBatch.from_arrays([encoded.dictionary.cast(pa.string()), packed], ["newcomer", "links"])
+            yield _link_batch(encoded.dictionary.cast(pa.string()), packed, pa.nulls(len(packed), pa.string()))
+            if is_tied:
+                ties = ties_of(seen, opened.model.embedding.geometry)
+                for some in ties.to_batches():
+                    yield _link_batch(some["node"], pa.nulls(len(some), pa.binary()), some["other"])
 
 
 @dataclass(frozen=True)
 class MakeVectors:
-    """The vectors of newcomers out of their links, which come sorted by newcomer."""
+    """The vectors of newcomers that nothing is tied to, out of their links, which come sorted by newcomer."""
 
     place: ModelPlace
+    tied: Tied
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """`LINKS` in, `VECTORS` out."""
+        """Newcomers and links in, `VECTORS` out."""
         opened = self.place.open()
-        for those in links_by_newcomer(batches, scratch_folder()):
+        for those in links_by_newcomer(self._free(batches), scratch_folder()):
             made = vectors_of(those, opened, self.place.weights)
             yield from _vector_batches(those.newcomers, made.vectors, made.counts)
+
+    def _free(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield batch.filter(pa.array(self.tied.pieces(batch["newcomer"]) < 0)) if len(self.tied) else batch
 
 
 @dataclass(frozen=True)
@@ -219,12 +225,16 @@ def _names(pieces: IntArray, newcomers: Any) -> Any:
     return pc.if_else(pa.array(pieces >= 0), numbers, alone)
 
 
-def _refuse_ties(seen: SeenTriples) -> None:
-    rows = np.flatnonzero(seen.is_tie)
-    if len(rows):
-        triple = " ".join(getattr(seen, name)[int(rows[0])].as_py() for name in COLUMNS)
-        problem = f"triple {triple!r} is between newcomers or over a new relation, and ties are said to be none"
-        raise InputError(f"{problem}; leave out ties=False, or the triple")
+def _refuse_ties(seen: SeenTriples) -> NoReturn:
+    row = int(np.flatnonzero(seen.is_tie)[0])
+    triple = " ".join(getattr(seen, name)[row].as_py() for name in COLUMNS)
+    problem = f"triple {triple!r} is between newcomers or over a new relation, and ties are said to be none"
+    raise InputError(f"{problem}; leave out ties=False, or the triple")
+
+
+def _link_batch(newcomers: Any, links: Any, others: Any) -> Any:
+    """A batch of `LINKS`."""
+    return pa.RecordBatch.from_arrays([newcomers, links, others], ["newcomer", "links", "other"])
 
 
 def _vector_batches(labels: Any, vectors: Array, counts: IntArray) -> Iterator[Any]:
