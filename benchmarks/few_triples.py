@@ -4,7 +4,8 @@ python benchmarks/few_triples.py [SET ...]
 
 For each set known entities are hidden, the default model is trained without them, and so many triples of each are
 given; others are asked, ranked among all entities, known and hidden. A set is the name of a data set, whose training
-triples are taken, or of an .npz file with an array `train`, (triples, 3). `--models FOLDER` keeps what is trained.
+triples are taken, or of an .npz file with an array `train`, (triples, 3), or "films": the demo's graph, by the demo's
+settings. `--seeds N` hides others N times; figures are the means. `--models FOLDER` keeps what is trained.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ookg.demo.tour import SETTINGS as FILMS
+from ookg.demo.tour import film_graph
+from ookg.graph.triples import as_triples
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
-from ookg.newcomers.refinement import default_refinement
+from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.contenders import Contenders
@@ -36,6 +40,8 @@ MOST_HIDDEN, MOST_QUESTIONS, FEWEST_QUESTIONS = 700, 400, 60
 
 def triples_of(name: str) -> IntArray:
     """The training triples of a data set, as ids."""
+    if name == "films":
+        return as_triples(film_graph()).ids
     if name.endswith(".npz"):
         triples: IntArray = np.load(name)["train"].astype(np.int64)
         return triples
@@ -65,35 +71,50 @@ def mrr(scorer: Scorer, simulation: Simulation) -> float:
     return float((1 / counts.ranks()).mean())
 
 
+def simulated(name: str, seed: int, model: str, models: Path | None) -> tuple[Simulation, RefineSettings]:
+    """Hidden entities of a set, and how vectors would be fitted."""
+    triples = triples_of(name)
+    entities, relations = 1 + int(triples[:, [0, 2]].max()), 1 + int(triples[:, 1].max())
+    hidden = hide(triples, entities, relations, HidingSettings(sample=min(MOST_HIDDEN, entities // 10), seed=seed))
+    settings = FILMS if name == "films" else TrainingSettings(model=model, steps=20_000)
+    ending = "" if seed == 1 else f"-{seed}"
+    kept = None if models is None else models / f"fit-{Path(name).stem}-{model}{ending}.npz"
+    embedding = vectors_of(hidden, settings, kept)
+    return Simulation.of(hidden, embedding, None, is_exact=True), default_refinement(embedding, settings.margin)
+
+
+def figures(whole: Simulation, refine: RefineSettings, number: int) -> list[float] | None:
+    """The number of questions, and MRR by each closed form and by default; None with too few questions."""
+    simulation = whole.with_few(number, 0, 4)
+    some = np.random.default_rng(0).permutation(len(simulation.queries))[:MOST_QUESTIONS]
+    if len(some) < FEWEST_QUESTIONS:
+        return None
+    simulation = replace(simulation, queries=simulation.queries.select(np.sort(some)))
+    closed: list[Weights] = [Uniform(), Correlation()]
+    row = [mrr(TranslationScorer(simulation.newcomers(one)), simulation) for one in closed]
+    return [len(some), *row, mrr(Contenders(simulation).by_ways(DEFAULT_WAYS, refine), simulation)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="+", metavar="SET")
     parser.add_argument("--model", default="transe")
     parser.add_argument("--models", type=Path, metavar="FOLDER")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N")
     options = parser.parse_args()
     print("| set | triples | questions | closed form, uniform | correlation | default | gain |")
     print("| --- |" + " ---: |" * 6)
     for name in options.sets:
-        triples = triples_of(name)
-        entities, relations = 1 + int(triples[:, [0, 2]].max()), 1 + int(triples[:, 1].max())
-        hidden = hide(triples, entities, relations, HidingSettings(sample=min(MOST_HIDDEN, entities // 10), seed=1))
-        settings = TrainingSettings(model=options.model, steps=20_000)
-        kept = None if options.models is None else options.models / f"fit-{Path(name).stem}-{options.model}.npz"
-        embedding = vectors_of(hidden, settings, kept)
-        whole = Simulation.of(hidden, embedding, None, is_exact=True)
-        refine = default_refinement(embedding, settings.margin)
+        simulations = [simulated(name, seed, options.model, options.models) for seed in range(1, 1 + options.seeds)]
         for number in NUMBERS:
-            simulation = whole.with_few(number, 0, 4)
-            some = np.random.default_rng(0).permutation(len(simulation.queries))[:MOST_QUESTIONS]
-            if len(some) < FEWEST_QUESTIONS:
+            rows = [row for row in (figures(*one, number) for one in simulations) if row is not None]
+            if not rows:
                 continue
-            simulation = replace(simulation, queries=simulation.queries.select(np.sort(some)))
-            closed: list[Weights] = [Uniform(), Correlation()]
-            figures = [mrr(TranslationScorer(simulation.newcomers(one)), simulation) for one in closed]
-            figures.append(mrr(Contenders(simulation).by_ways(DEFAULT_WAYS, refine), simulation))
-            shown = " | ".join(f"{figure:.3f}" for figure in figures)
-            gain = figures[-1] - max(figures[:-1])
-            print(f"| {Path(name).stem} | {number} | {len(some)} | {shown} | {gain:+.3f} |", flush=True)
+            means = np.mean([row[1:] for row in rows], axis=0)
+            shown = " | ".join(f"{figure:.3f}" for figure in means)
+            gain = means[-1] - max(means[:-1])
+            asked = sum(int(row[0]) for row in rows)
+            print(f"| {Path(name).stem} | {number} | {asked} | {shown} | {gain:+.3f} |", flush=True)
 
 
 if __name__ == "__main__":
