@@ -56,6 +56,6 @@ def _await(address: str, server: subprocess.Popen[str]) -> None:
         try:
             urllib.request.urlopen(f"{address}/v1/health", timeout=5)
             return
-        except (urllib.error.URLError, ConnectionError):
+        except (urllib.error.URLError, ConnectionError, TimeoutError):  # the last: it listens, and is not ready
             time.sleep(0.1)
     raise RuntimeError(f"no answer at {address}")
