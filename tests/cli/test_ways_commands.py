@@ -164,7 +164,9 @@ def test_tune_chooses_on_valid_tasks(run: Run, tmp_path: Path) -> None:
         (("--tasks", "few", "--shots", "2", "--quick"), "--quick hides known entities"),
         (("--tasks", "few", "--shots", "2"), "fewer than 60 questions in the valid-tasks of few"),
         (("--tasks", "nowhere", "--shots", "2"), "nowhere"),
+        (("--tasks", "few", "--shots", "2", "--trials", "3"), "--trials hides known entities"),
         (("--given", "nowhere.tsv"), "nowhere.tsv"),
+        (("--given", "new.tsv", "--triples", "3"), "leave one out"),
     ],
 )
 def test_tasks_that_cannot_be_tuned_on(run: Run, options: tuple[str, ...], problem: str) -> None:

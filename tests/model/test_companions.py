@@ -74,8 +74,8 @@ def test_what_was_measured_with_all_models_is_not_shown_where_one_has_no_vector(
     assert {one.answer.probability is None for one in extended.likely("n0")} == {False}
     real = questions._distance_scores
 
-    def without_the_companion(state: State, asked: Any) -> Any:
-        found = real(state, asked)
+    def without_the_companion(state: State, asked: Any, ranking: Any) -> Any:
+        found = real(state, asked, ranking)
         if state.model is not pair:
             for one in found:
                 one[:] = np.nan

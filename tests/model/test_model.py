@@ -103,8 +103,13 @@ def test_new_entities_are_answers_too(line: Model) -> None:
     given = [("x", "next", "b"), ("y", "next", "d")]  # x at 0, y at 4
     found = line.predict(given, relation="next", tail="d", top=2)
     assert [(answer.entity, answer.is_new) for answer in found.answers] == [("c", False), ("b", False)]
-    marked = line.predict(given, relation="next", tail="d", top=1, known_answers="mark")
+    marked = line.predict(given, relation="next", tail="d", top=1, known_answers="mark", combine=False)
     assert [(answer.entity, answer.is_new, answer.is_known) for answer in marked.answers] == [("y", True, True)]
+    # Where nothing is said, a new answer about a known entity loses something.
+    usual = line.predict(given, relation="next", tail="d", known_answers="mark")
+    assert usual.answers[0].entity == "c"
+    scores = [{one.entity: one.score for one in found.answers} for found in (marked, usual)]
+    assert scores[1]["y"] < scores[0]["y"]
     without = line.predict(given, relation="next", tail="d", known_answers="mark", new_answers=False)
     assert not any(answer.is_new for answer in without.answers)
     asked = line.predict(given, head="x", relation="next", known_answers="mark")

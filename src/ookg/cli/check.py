@@ -39,5 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
     if not all(file.is_digested for file in checks):
         note("note: this model was written without digests; from now on `ookg train` and `ookg import` store them")
     if damaged:
-        note(f"ookg: {arguments.model}: {len(damaged)} damaged; restore what is named above, or train again")
+        note(f"ookg: {arguments.model}: {len(damaged)} damaged; restore what is named above, or make it anew")
     return 2 if damaged else 0

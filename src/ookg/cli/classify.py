@@ -87,15 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
     _check_options(arguments, says_how=weights is not None or limit is not None or refine is not None)
     stored = model.choice.judge
     judge: bool | JudgeSettings | None = arguments.judge
-    if arguments.judge and (stored is None or arguments.judge_steps is not None or arguments.save):
+    has_learned = stored is not None and (valid is None or stored.learned_from_labels)
+    if arguments.judge and (not has_learned or arguments.judge_steps is not None or arguments.save):
         judge = JudgeSettings(steps=arguments.judge_steps, progress=True)
     judged = model.classify(
         claims, valid=valid, given=given, weights=weights, limit=limit, refine=refine or False, judge=judge
     )
     if arguments.save and judged.judge is None:
         note("no claim about a new entity, so there is no judge to store")
-    else:
-        _store(judged, model, arguments)
+    _store(judged, model, arguments)
     print_notes(judged.notes)
     if arguments.json:
         trust = {entity: value.to_dict() for entity, value in judged.trust.items()}
@@ -113,7 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
     if len(judged.trust) > MOST_TRUSTS:
         print(f"... and {len(judged.trust) - MOST_TRUSTS:,} more new entities; --json lists them all")
     if judged.accuracy is not None:
-        print(f"\naccuracy: {judged.accuracy:.1f}% of {len(judged.claims):,} claims")
+        unknown = sum(claim.verdict is None for claim in judged.claims)
+        without = f" ({unknown:,} without a verdict count as held false)" if unknown else ""
+        print(f"\naccuracy: {judged.accuracy:.1f}% of {len(judged.claims):,} claims{without}")
     return 0
 
 
@@ -141,8 +143,8 @@ def _check_options(arguments: argparse.Namespace, *, says_how: bool) -> None:
 def _store(judged: Classification, model: Model, arguments: argparse.Namespace) -> None:
     """Store what was fitted now and is not there yet, or is there without labelled triples; with --save in any case.
 
-    Thresholds of few labelled triples are for this call: those of many made ones serve others better. Where it was
-    not asked for, a directory that cannot be written to is no error.
+    Thresholds of few labelled triples, or of such as are all true or all false, are for this call: those of many made
+    ones serve others better. Where it was not asked for, a directory that cannot be written to is no error.
     """
     from dataclasses import replace
 
@@ -156,7 +158,8 @@ def _store(judged: Classification, model: Model, arguments: argparse.Namespace) 
         choice, parts = replace(choice, judge=judged.judge), ["judge is"]
     fitted, stored = judged.thresholds, before.thresholds
     fits = stored is not None and stored.for_model(model.relations, model.relation_vectors) is not None
-    is_few = fitted is not None and not fitted.is_made and fitted.learned["claims"] < FEW_CLAIMS
+    # without a worth they saw claims of one kind alone
+    is_few = fitted is not None and not fitted.is_made and (fitted.learned["claims"] < FEW_CLAIMS or not fitted.worth)
     is_better = not is_few and (not fits or (stored is not None and stored.is_made))
     if fitted is not None and fitted is not stored and (arguments.save or is_better):
         choice, parts = replace(choice, thresholds=fitted), [*parts, "thresholds are"]

@@ -7,7 +7,7 @@ from collections import Counter
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import whole_number
+from ookg.cli.console import refuse_empty, whole_number
 
 if TYPE_CHECKING:
     from ookg.model.current import Current
@@ -55,7 +55,11 @@ def numbers_of_triples(current: Current, given: str | None = None) -> tuple[int,
     from ookg.simulation.choosing import KNOTS
 
     known = current.version.entities
-    added = current.difference.added if given is None else list(read_triples(given, labels="refused"))
+    added = current.difference.added
+    if given is not None:
+        triples = read_triples(given, labels="refused")
+        refuse_empty(triples)
+        added = list(triples)
     ends = [end for head, _, tail in added for end in {head, tail}]
     counts = [count for label, count in Counter(ends).items() if known.find(label) is None]
     if given is not None and not counts:

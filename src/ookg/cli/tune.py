@@ -27,6 +27,7 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    refuse_empty,
     whole_number,
 )
 from ookg.cli.simulating import add_simulation_options, chosen_hiding, numbers_of_triples, whole_numbers
@@ -50,9 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--retrain", action="store_true", help="train without the hidden entities (default)")
     way.add_argument("--quick", action="store_true", help="take the model's own vectors, which have seen the answers")
-    parser.add_argument(
-        "--trials", type=whole_number, default=20, metavar="N", help="settings of the refinement to try (20)"
-    )
+    parser.add_argument("--trials", type=whole_number, metavar="N", help="settings of the refinement to try (20)")
     parser.add_argument("--seconds", type=float, metavar="X", help="begin no further trial after so many seconds")
     parser.add_argument(
         "--triples",
@@ -92,10 +91,17 @@ def run(arguments: argparse.Namespace) -> int:
         problem = "--save stores settings for real newcomers" if arguments.save else "--steps is for training again"
         raise InputError(f"{problem}, which --quick does without; leave --quick out")
     retraining = None if arguments.quick else Retraining(arguments.steps, reference=False, progress=True)
+    if arguments.given is not None and arguments.triples is not None:
+        raise InputError("--given and --triples both say for which numbers of triples to choose; leave one out")
     current = load_current(arguments)
     model, numbers = current.version, arguments.triples or numbers_of_triples(current, arguments.given)
     settings = TuningSettings(
-        chosen_hiding(arguments), retraining, arguments.trials, arguments.seconds, progress=True, triples=numbers
+        chosen_hiding(arguments),
+        retraining,
+        20 if arguments.trials is None else arguments.trials,
+        arguments.seconds,
+        progress=True,
+        triples=numbers,
     )
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
@@ -139,11 +145,13 @@ def _choose_on_tasks(arguments: argparse.Namespace) -> int:
 
     if arguments.tasks is None or arguments.shots is None:
         raise InputError("--tasks and --shots go together, as in --tasks FB15k-237 --shots 1,3; give both")
-    for option in ("retrain", "quick", "seconds", "steps", "triples", "given", "sample"):
+    for option in ("retrain", "quick", "trials", "seconds", "steps", "triples", "given", "sample"):
         if getattr(arguments, option):
             raise InputError(f"--{option} hides known entities, and --tasks has newcomers of its own; leave it out")
+    if (arguments.draw, arguments.new) != ("entity", "both"):
+        raise InputError("--draw and --new are for known entities that are hidden; leave them out with --tasks")
     dataset = load_few_shot(arguments.tasks)
-    model = load_current(arguments, alone=True).version
+    model = load_current(arguments).version
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
         refuse_damage(arguments.model, arguments.journal)
@@ -186,11 +194,15 @@ def _search_training(arguments: argparse.Namespace) -> int:
         raise InputError(
             "--save, --quick, --retrain or --seconds with --training; it has --minutes and --out, leave it out"
         )
+    for option in ("given", "tasks", "shots", "triples", "trials"):
+        if getattr(arguments, option) is not None:
+            raise InputError(f"--{option} with --training; it is for the settings of new entities, leave it out")
     start = TrainingSettings() if arguments.config is None else read_settings(arguments.config)
     if arguments.out is not None:
         check_output(arguments.out, [arguments.config, arguments.model], overwrite=arguments.overwrite)
     if Path(arguments.model).is_file():
         triples = read_triples(arguments.model, labels="refused")
+        refuse_empty(triples)
     else:
         triples = _graph_of(arguments)
     minutes = 10.0 if arguments.minutes is None else arguments.minutes

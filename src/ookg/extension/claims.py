@@ -12,6 +12,7 @@ import torch
 from ookg.errors import InputError
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import JudgedScorer, feature_names
+from ookg.evidence.strangers import Strangers
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vectors, relation_vector
 from ookg.graph.triples import Triples
@@ -108,13 +109,19 @@ def _limits_of_known(state: State, valid: Triples, ids: IntArray) -> Limits:
     assert valid.truth is not None
     scores = scores_of(state, ids)
     scored = ~np.isnan(scores)
+    about_known = (ids[:, [0, 2]] < state.num_known).all(axis=1)
+    if (scored & about_known).any():  # without any, those about newcomers have to do
+        scored &= about_known
     if not scored.any():
         remedy = "give triples of known entities and relations"
         raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
     known = checked_thresholds(scores[scored], ids[scored, 1], valid.truth[scored], len(state.relations))
     learned = {"source": valid.source, "claims": int(scored.sum())}
     model = state.model
-    return Limits(known, FittedThresholds.of(*known, model.relations, model.embedding.relations, learned))
+    fitted = FittedThresholds.of(*known, model.relations, model.embedding.relations, learned)
+    if fitted.is_seen:  # how often they are right on what was learned says nothing
+        fitted, known = replace(fitted, worth=None), (known[0], None)
+    return Limits(known, fitted)
 
 
 def new_end_of(state: State, ids: IntArray) -> NewEnd | None:
@@ -169,7 +176,7 @@ def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudg
         thresholds[rows], new_worth = 0.0, judge.worth
         # The judge's log-odds are scaled to become those of the probability. What is said of strangers is not, so that
         # it has to be the larger among unscaled ones: a verdict is what is likelier.
-        scale = 1.0 if new_worth is None else min(1.0, max(LEAST_SLOPE, new_worth.slope))
+        scale = 1.0 if new_worth is None else max(LEAST_SLOPE, new_worth.slope)
         strangers[rows] = state.claim_evidence.strangers.of_claims(ids[rows])
         scores = np.where(strangers < 0, np.minimum(scores, MOST_FOR_STRANGERS / scale), scores)
         if judge.new not in ("both", new_end(ids[rows], state.num_known)):
@@ -188,26 +195,52 @@ def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudg
     probability = np.full(len(ids), np.nan)
     for number, worth in enumerate((known_worth, new_worth, vectors_worth)):
         mine = scored & (worths == number)
-        if worth is not None:
-            probability[mine] = worth.probability((scores - thresholds)[mine], strangers[mine])
+        if worth is None:
+            continue
+        if judge is None or number != 1:  # a distance stays what it is: a stranger's is held against more
+            said = _of_strangers(state, ids[mine])
+            thresholds[mine] -= said / max(LEAST_SLOPE, worth.slope)
+        probability[mine] = worth.probability((scores - thresholds)[mine], strangers[mine])
     scores += strangers / scale
-    columns = zip(claims, scores.tolist(), thresholds.tolist(), probability.tolist(), strict=True)
-    verdicts = [
-        Verdict(*triple, None, limit, None)
-        if math.isnan(score)
-        else Verdict(*triple, score, limit, score >= limit, None if math.isnan(chance) else chance)
-        for triple, score, limit, chance in columns
-    ]
+    verdicts = _verdicts(claims, scores, thresholds, probability)
     if not scored.all():
         missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
         notes.append(f"{missing}: an entity or the relation has no vector")
     if len(rows):
         notes.append(_on_newcomers(len(rows), limits, judge, new_worth))
-    if known_worth is not None and not known_worth.tells and len(rows) + len(by_vector) < len(ids):
-        notes.append(f"claims about known entities: {_guessing(known_worth)}")
+    notes += _on_known(int((scored & (worths == 0)).sum()), limits)
     accurate = accuracy(scores, thresholds, claims.truth)
     used = judge if len(rows) else None
     return Classification(verdicts, accurate, notes, _trusts(state, ids), used, limits.fitted, state.find_names)
+
+
+def _verdicts(claims: Triples, scores: FloatArray, thresholds: FloatArray, probability: FloatArray) -> list[Verdict]:
+    """NaN where there is no score, or no probability."""
+    columns = zip(claims, scores.tolist(), thresholds.tolist(), probability.tolist(), strict=True)
+    return [
+        Verdict(*triple, None, limit, None)
+        if math.isnan(score)
+        else Verdict(*triple, score, limit, score >= limit, None if math.isnan(chance) else chance)
+        for triple, score, limit, chance in columns
+    ]
+
+
+def _of_strangers(state: State, ids: IntArray) -> FloatArray:
+    """(claims,) what it says in log-odds, 0 or less, that neither an end nor any entity like it has stood there."""
+    if not len(state.model.known_triples):
+        return np.zeros(len(ids))
+    return Strangers(state.graph, state.model.fitting).of_claims(ids)
+
+
+def _on_known(count: int, limits: Limits) -> list[str]:
+    """What to know of the verdicts on claims about known entities."""
+    worth = limits.known[1]
+    if count and limits.fitted.is_seen:
+        held = f"{counted(count, 'claim')} about known entities held against thresholds of training triples"
+        return [f"{held}, which are too strict for what is true and new; labelled triples do better (valid)"]
+    return (
+        [f"claims about known entities: {_guessing(worth)}"] if count and worth is not None and not worth.tells else []
+    )
 
 
 def _on_newcomers(count: int, limits: Limits, judge: FittedJudge | None, worth: Worth | None) -> str:

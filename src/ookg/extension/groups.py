@@ -62,7 +62,7 @@ class Group:
     is_crowd: whether its entities have nothing to do with each other, and are here because they came together
     is_here: (entities,) False for those that have left a crowd; None while none has
     trusts: what is known so far of an entity's trust, without and with all evidence
-    hubnesses: what is known so far of its entities' hubness, by the relation that sees them, -1 for any
+    hubness: that of its entities, once it was asked for; only where each has one vector for all relations
     """
 
     entities: IntArray
@@ -76,7 +76,7 @@ class Group:
     is_crowd: bool = False
     is_here: BoolArray | None = None
     trusts: dict[tuple[int, bool | None], Trust] = field(default_factory=dict)
-    hubnesses: dict[int, Tensor] = field(default_factory=dict)
+    hubness: list[Tensor] = field(default_factory=list)
 
     @cached_property
     def _order(self) -> IntArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights, answer_scores, reasons
 from ookg.evidence.source import Asked, Spoken
 from ookg.extension.answers import Answer, AnswerReason, Prediction, Reasons
+from ookg.extension.groups import Group
 from ookg.extension.lookup import entity_id, relation_id
 from ookg.extension.question import Question
 from ookg.extension.reasons import (
@@ -35,6 +36,9 @@ from ookg.types import BoolArray, FloatArray, IntArray, Scores
 
 __all__ = ["AnswerOptions", "Question", "Ranking", "answered"]
 
+# What a new answer to a question about a known entity loses: so much of the spread of gaps between known entities, and
+# of its hubness. Few such answers are new, and a vector that is a mean lies near to whatever is asked.
+HELD_BACK, HUBNESS_OFF = 1.5, 0.5
 # How many questions are scored against all entities in one pass.
 QUESTIONS_AT_ONCE = 64
 
@@ -49,8 +53,8 @@ class AnswerOptions:
     blank_nodes: RDF nodes without a name are answers too
     explain: say for each answer what speaks for it against those that rank next (`Answer.shares`)
     approximate: score what this index of the model's vectors names, and not all known entities, where vectors alone
-        rank: not where evidence, companions, probabilities or `explain` need more, nor for more than ten answers.
-        What is answered by it says so (`Prediction.recall`)
+        rank: not where evidence, companions, `min_probability` or `explain` need more, nor for more than ten answers.
+        What is answered by it says so (`Prediction.recall`), and has no probability
     """
 
     combine: bool | RankingWeights | None = None
@@ -98,6 +102,10 @@ class Ranking:
             return self.weights is not None
         return any(way.evidence_weights is not None for way in self.ways)
 
+    def holds_back(self, state: State, entity: int) -> bool:
+        """Whether new answers to questions about an entity lose something: about a known one, where nothing is said."""
+        return self.ways is not None and entity < state.num_known
+
     def way(self, state: State, entity: int) -> Way | None:
         """How the questions about a newcomer are answered, if that depends on its number of triples."""
         group = None if self.ways is None else state.group(entity)
@@ -126,7 +134,7 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
     for start in range(0, len(others), QUESTIONS_AT_ONCE):
         places = others[start : start + QUESTIONS_AT_ONCE]
         part = [asked[place] for place in places]
-        of_models = [_distance_scores(model, part) for model in (state, *state.companions)]
+        of_models = [_distance_scores(model, part, ranking) for model in (state, *state.companions)]
         for number, place in enumerate(places):
             vectors = [scores[number] for scores in of_models]
             by_place[place] = _prediction(state, asked[place], vectors, options, ranking)
@@ -146,7 +154,7 @@ def _by_index(state: State, asked: Asked, options: AnswerOptions, ranking: Ranki
         return None
     point = _point(state, asked)
     known = index.candidates(point)
-    parts = [(known, -index.gaps(point, known)), *_newcomer_scores(state, asked, point)]
+    parts = [(known, -index.gaps(point, known)), *_newcomer_scores(state, asked, point, ranking)]
     entities, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(entities)  # among equals the first one wins, as everywhere
     entities, scores = entities[order], scores[order]
@@ -168,15 +176,18 @@ def _by_index(state: State, asked: Asked, options: AnswerOptions, ranking: Ranki
     return replace(_shown(state, asked, answers, way, combine=False), recall=index.recall)
 
 
-def _distance_scores(state: State, asked: Sequence[Asked]) -> list[Scores]:
-    """For each question -D with each entity, known and new, at the open end; -inf where there is no vector."""
+def _distance_scores(state: State, asked: Sequence[Asked], ranking: Ranking) -> list[Scores]:
+    """For each question -D with each entity, known and new, at the open end; -inf where there is no vector.
+
+    What new answers lose is taken off.
+    """
     points = [_point(state, one) for one in asked]
     all_scores = []
     for one, point, gaps in zip(asked, points, _known_gaps(state, asked, points), strict=True):
         scores = np.empty(len(state.entities), dtype=np.float32)
         np.negative(gaps, out=scores[: len(gaps)])
         scores[len(gaps) :] = -np.inf
-        for newcomers, theirs in _newcomer_scores(state, one, point):
+        for newcomers, theirs in _newcomer_scores(state, one, point, ranking):
             scores[newcomers] = theirs
         all_scores.append(scores)
     return all_scores
@@ -202,8 +213,8 @@ def _known_gaps(state: State, asked: Sequence[Asked], points: Sequence[Tensor]) 
     return gaps
 
 
-def _newcomer_scores(state: State, asked: Asked, point: Tensor) -> Iterator[tuple[IntArray, Scores]]:
-    """New entities, each once, and -D with each; -inf where there is no vector."""
+def _newcomer_scores(state: State, asked: Asked, point: Tensor, ranking: Ranking) -> Iterator[tuple[IntArray, Scores]]:
+    """New entities, each once, and -D with each, less what it loses; -inf where there is no vector."""
     geometry = state.model.embedding.geometry
     for group in state.everyone:
         if len(group.entities) == 1 and group.entities[0] == asked.entity and not _may_be_itself(state, asked):
@@ -213,22 +224,51 @@ def _newcomer_scores(state: State, asked: Asked, point: Tensor) -> Iterator[tupl
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)
         gaps = geometry.gap(point, geometry.project(vectors, relation)).float().cpu().numpy()
+        if ranking.holds_back(state, asked.entity):
+            gaps += _held_back(state, group, asked.relation)[newcomers].numpy()
         yield group.entities[newcomers], np.where(np.isnan(gaps), -np.inf, -gaps)
+
+
+def _held_back(state: State, group: Group, relation: int) -> Tensor:
+    """(entities,) what a group's entities lose as answers about known ones."""
+    embedding = state.model.embedding
+    if not embedding.geometry.has_entity_gap:
+        return torch.zeros(len(group.entities))
+    return (HELD_BACK * embedding.gap_spread + HUBNESS_OFF * _group_hubness(state, group, relation)).float()
+
+
+def _of_new(state: State, of_group: Callable[[Group], Tensor]) -> Tensor:
+    """(new entities,) numbers of all groups; 0 for those that are in none."""
+    numbers = torch.zeros(len(state.entities) - state.num_known, dtype=state.model.embedding.dtype)
+    for group in state.everyone:
+        newcomers = group.present
+        numbers[group.entities[newcomers] - state.num_known] = of_group(group)[newcomers].to(numbers.dtype)
+    return numbers
 
 
 def _hubness(models: Sequence[State], relation: int, number: int) -> Tensor:
     """(new entities,) how much nearer than usual each lies to everything under a model; 0 without a vector."""
     state = models[number]
-    embedding = state.model.embedding
-    hubness = torch.zeros(len(state.entities) - state.num_known, dtype=embedding.dtype)
-    key = -1 if state.preparation.is_single else relation
-    for group in state.everyone:
-        if key not in group.hubnesses:
-            queries = None if key < 0 else np.full(len(group.entities), relation)
-            vectors = group.seen_in(state.graph.statistics).vectors(np.arange(len(group.entities)), queries)
-            group.hubnesses[key] = embedding.hubness(vectors).cpu()
-        newcomers = group.present
-        hubness[group.entities[newcomers] - state.num_known] = group.hubnesses[key][newcomers]
+    return _of_new(state, lambda group: _group_hubness(state, group, relation))
+
+
+def _lost(state: State, asked: Asked, ranking: Ranking) -> Tensor:
+    """(new entities,) what each loses as an answer to a question, in the unit of distances."""
+    if not ranking.holds_back(state, asked.entity):
+        return torch.zeros(len(state.entities) - state.num_known)
+    return _of_new(state, lambda group: _held_back(state, group, asked.relation))
+
+
+def _group_hubness(state: State, group: Group, relation: int) -> Tensor:
+    """(entities,) that of a group's entities. Vectors that a relation sees in its own way change as statistics do."""
+    if group.hubness:
+        return group.hubness[0]
+    is_single = state.preparation.is_single
+    queries = None if is_single else np.full(len(group.entities), relation)
+    vectors = group.seen_in(state.graph.statistics).vectors(np.arange(len(group.entities)), queries)
+    hubness = state.model.embedding.hubness(vectors).cpu()
+    if is_single:
+        group.hubness.append(hubness)
     return hubness
 
 
@@ -278,7 +318,8 @@ def _prediction(
     if options.explain:
         models = [state, *(state.companions[number] for number in counting)]
         nearer = [_hubness(models, asked.relation, number) for number in range(len(models))]
-        compared = Compared(models, spreads, asked, ranked, scores[ranked], counts, spoken, nearer)
+        lost = [_lost(model, asked, ranking) for model in models]
+        compared = Compared(models, spreads, asked, ranked, scores[ranked], counts, spoken, nearer, lost)
         explained = what_speaks(state, asked, best)
     known = set() if options.drop_known else set(best[np.isin(best, stated)].tolist())
     speaks = reasons(spoken, weights, best) if weights is not None else [[] for _ in best]

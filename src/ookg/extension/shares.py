@@ -70,7 +70,7 @@ class Compared:
     models: the state of the model, and of its companions where they counted; spreads: for each the spread of its
         distances, by which they were divided, or 1
     weights: of all evidence; None where the distance of one model alone ranked
-    hubness: (new entities,) under each model
+    hubness: (new entities,) under each model; lost: (new entities,) what was taken off their distance scores
     """
 
     models: Sequence[State]
@@ -81,6 +81,7 @@ class Compared:
     weights: RankingWeights | None
     spoken: dict[str, Spoken]
     hubness: Sequence[Tensor]
+    lost: Sequence[Tensor]
 
     def of(self, place: int, reasons: dict[str, AnswerReason]) -> tuple[Share, ...]:
         """The parts for the answer at a place, largest first; reasons: by the name of their source."""
@@ -95,17 +96,32 @@ class Compared:
         return tuple(sorted((one for one in shares if abs(one.worth) > least), key=lambda share: -abs(share.worth)))
 
     def _evidence(self, place: int, rivals: IntArray, reasons: dict[str, AnswerReason]) -> list[Share]:
+        shares = [Share("new", -self._of_rivals(self._lost, place, rivals))]
         if self.weights is None:
-            return []
-        shares = []
+            return shares
         for name, weight in self.weights.of_sources():
             said = self.spoken[name].of(self.answers)
             shares.append(Share(name, weight * float(said[place] - said[rivals].mean()), reason=reasons.get(name)))
         is_new = self.answers >= self.models[0].num_known
-        nearer = self._nearer
-        worth = self.weights[NEW] * float(is_new[place] - is_new[rivals].mean())
-        shares.append(Share("new", worth - self.weights[HUBNESS] * float(nearer[place] - nearer[rivals].mean())))
+        worth = self.weights[NEW] * self._of_rivals(is_new.astype(np.float64), place, rivals)
+        worth -= self.weights[HUBNESS] * self._of_rivals(self._nearer, place, rivals)
+        shares[0] = replace(shares[0], worth=shares[0].worth + worth)
         return shares
+
+    @staticmethod
+    def _of_rivals(values: FloatArray, place: int, rivals: IntArray) -> float:
+        """A value of an answer, less the mean of its rivals'."""
+        return float(values[place] - values[rivals].mean())
+
+    @cached_property
+    def _lost(self) -> FloatArray:
+        """(answers,) what was taken off the score of each for being new, in the unit of the score."""
+        new = self.answers - self.models[0].num_known
+        lost = np.zeros(len(new))
+        factor = 1.0 if self.weights is None else self.weights[VECTOR] / len(self.models)
+        for of_new, spread in zip(self.lost, self.spreads, strict=True):
+            lost[new >= 0] += factor * of_new.double().numpy()[new[new >= 0]] / spread
+        return lost
 
     @cached_property
     def _nearer(self) -> FloatArray:

@@ -21,7 +21,14 @@ from ookg.training.loop import Validate
 from ookg.training.settings import TrainingSettings
 from ookg.types import FloatArray, IntArray
 
+HELD_OUT = "held-out triples"  # what the quality of a model is measured on, as it is stored
 MOST_COMPARISONS, LEAST_ON_THE_WAY = 50_000_000, 100  # of a validation on the way: of questions with entities, triples
+
+
+def held_out_rows(triples: IntArray, number: int, seed: int) -> IntArray:
+    """Which of the triples, (triples, 3), a training holds out: the same ones whenever it is asked."""
+    random = np.random.default_rng([seed, number])
+    return draw_valid(triples, np.arange(len(triples)), number / len(triples), random)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +45,7 @@ class HeldOut:
     @classmethod
     def of(cls, triples: IntArray, settings: TrainingSettings) -> HeldOut | None:
         """Draw as many as the settings say, or as there are that leave no entity or relation without a triple."""
-        share = settings.held_out / len(triples)
-        random = np.random.default_rng([settings.seed, settings.held_out])
-        rows = draw_valid(triples, np.arange(len(triples)), share, random)
+        rows = held_out_rows(triples, settings.held_out, settings.seed)
         if not len(rows):
             return None
         return cls.asking(np.delete(triples, rows, axis=0), triples[rows])

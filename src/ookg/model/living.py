@@ -505,8 +505,13 @@ class LivingModel:
 
         As `Model.classify`, with a judge that learns once for each version where none is stored. Nothing is stored.
         """
-        claims, extended = as_triples(claims, keep_duplicates=True), self.extended
-        judge = None if extended.new_end(claims) is None else self.model.usual_judge
+        claims, extended, model = as_triples(claims, keep_duplicates=True), self.extended, self.model
+        if extended.new_end(claims) is None:
+            return extended.classify(claims, valid=valid)
+        try:
+            judge = model.usual_judge if valid is None else model.judge_for(valid)
+        except InputError:  # too few labelled claims: thresholds have to do
+            judge = None
         return extended.classify(claims, valid=valid, judge=judge)
 
 

@@ -50,6 +50,7 @@ from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vectors import LabelledRows, check_rows, read_vectors
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
+from ookg.model.held_out import HELD_OUT, held_out_rows
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers
 from ookg.newcomers.given import Given, find_given
@@ -276,8 +277,15 @@ class Model:
 
     @cached_property
     def made_claims(self) -> Triples:
-        """Labelled claims where nobody has labelled any: training triples, and false ones made from them."""
-        return made_claims(self.known_triples, self.entities, self.relations)
+        """Labelled claims where nobody has labelled any: triples of the graph, and false ones made from them.
+
+        The triples are those that the training held out, where it did and none has been learned since.
+        """
+        quality, number = self.checkpoint.provenance.get("quality"), self.checkpoint.settings.get("held_out")
+        unseen = None
+        if quality and number and quality["of"] == HELD_OUT and self.checkpoint.number == 1:
+            unseen = held_out_rows(self.known_triples, number, self.checkpoint.settings["seed"])
+        return made_claims(self.known_triples, self.entities, self.relations, unseen=unseen)
 
     @property
     def was_trained_here(self) -> bool:
@@ -664,7 +672,8 @@ class Model:
     def _judge_by(self, judge: bool | JudgeSettings, valid: Triples | None, new: NewEnd) -> FittedJudge:
         """The judge that is asked for: the stored one, or one that is trained. new: the end of the claims that is"""
         stored = self.choice.judge
-        if stored is not None and not isinstance(judge, JudgeSettings):
+        has_learned = stored is not None and (valid is None or stored.learned_from_labels)
+        if stored is not None and has_learned and not isinstance(judge, JudgeSettings):
             return stored
         settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings(new=new)
         return self.fit_judge(valid, settings if settings.new else replace(settings, new=new))

@@ -17,7 +17,7 @@ import torch
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
-from ookg.model.held_out import HeldOut
+from ookg.model.held_out import HELD_OUT, HeldOut
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
 from ookg.scoring.queries import Queries
@@ -225,7 +225,7 @@ def _quality(
 ) -> dict[str, Any] | None:
     """How good the vectors are, by what figure, and on how many triples; None if there is nothing to look at."""
     if held_out is not None:
-        return {"figure": "MRR", "value": held_out.mrr(embedding), "triples": len(held_out), "of": "held-out triples"}
+        return {"figure": "MRR", "value": held_out.mrr(embedding), "triples": len(held_out), "of": HELD_OUT}
     if valid is None or validate is None:
         return None
     figures = [figure for _, figure in tables.validations]

@@ -88,11 +88,21 @@ class Embedding:
     @cached_property
     def mean_gap(self) -> float:
         """The mean gap between two known entities, over some pairs that the number of entities determines."""
+        gaps = self._some_gaps
+        mean = float(gaps.mean()) if len(gaps) else 0.0
+        return mean if mean > 0 else 1.0
+
+    @cached_property
+    def gap_spread(self) -> float:
+        """The standard deviation of these gaps."""
+        return float(self._some_gaps.std()) if len(self._some_gaps) else 0.0
+
+    @cached_property
+    def _some_gaps(self) -> FloatArray:
         pairs = np.random.default_rng(self.num_entities).integers(0, self.num_entities, (2, PAIRS))
         pairs = pairs[:, pairs[0] != pairs[1]]
         one, other = (self.rows(torch.from_numpy(ids).to(self.device)) for ids in pairs)
-        mean = float(self.plain_gaps(one, other).mean()) if pairs.size else 0.0
-        return mean if mean > 0 else 1.0
+        return self.plain_gaps(one, other)
 
     def plain_gaps(self, one: Tensor, other: Tensor) -> FloatArray:
         """(rows,) gaps of entity vectors as they are stored, whatever a relation would see of them."""

@@ -13,7 +13,7 @@ from ookg.errors import InputError
 from ookg.graph.vocabulary import Vocabulary
 from ookg.scoring.thresholds import Thresholds, Worth
 from ookg.simulation.judge import MOST_NUMBERS, stored_worth, vectors_digest
-from ookg.simulation.made_claims import MADE
+from ookg.simulation.made_claims import MADE, MADE_OF_UNSEEN
 
 AGAIN = "run `ookg classify` with --valid again"
 
@@ -41,6 +41,11 @@ class FittedThresholds:
     @property
     def is_made(self) -> bool:
         """Whether they were fitted to false triples made from those of training, and not to labelled ones."""
+        return self.learned.get("source") in (MADE, MADE_OF_UNSEEN)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the vectors have learned the true ones: then they are too strict for what is true and new."""
         return self.learned.get("source") == MADE
 
     @classmethod
@@ -86,8 +91,7 @@ class FittedThresholds:
 
 def thresholds_in_words(fitted: FittedThresholds) -> str:
     """What thresholds of claims about known entities were fitted to."""
-    claims = fitted.learned.get("claims")
+    claims, source = fitted.learned.get("claims"), fitted.learned.get("source")
     if fitted.is_made and isinstance(claims, int):
-        return f"thresholds fit {claims // 2:,} training triples and as many false ones made from them"
-    source = fitted.learned.get("source")
+        return f"thresholds fit {claims // 2:,} {source} and as many false ones made from them"
     return f"thresholds fit {source}" if isinstance(source, str) else "thresholds are those stored with the model"
