@@ -13,6 +13,7 @@ import ookg
 from ookg.cli import main
 from ookg.errors import InputError
 from ookg.evaluation.verdicts import Classification
+from ookg.model.held_out import held_out_rows
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.claim_thresholds import FittedThresholds
 
@@ -45,6 +46,12 @@ LABELLED: Rows = [
     for wrong in (0, 1, 2)
 ]
 FEW = LABELLED[:24]
+TRADES: Rows = [
+    (f"p{cluster}_{number}", "trade", f"t{(cluster + wrong) % CLUSTERS}_{number % 2}", str(int(not wrong)))
+    for number in range(SIZE)
+    for cluster in range(CLUSTERS)
+    for wrong in (0, 1)
+]
 
 
 def values(judged: Classification) -> list[tuple[object, ...]]:
@@ -164,3 +171,58 @@ def test_the_command_needs_no_labelled_triples(
     assert stored.judge.learned_from_labels
     assert stored.thresholds is not None
     assert not stored.thresholds.is_made
+
+
+def test_thresholds_fit_triples_that_training_held_out(graph: Rows, model: ookg.Model) -> None:
+    """Vectors fit what they have learned better than anything new: thresholds of that would be too strict."""
+    settings = ookg.TrainingSettings(dim=8, steps=200, batch=64, negatives=8, margin=4.0, held_out=60)
+    holding = ookg.train(graph, settings)
+    made = holding.made_claims
+    assert made.truth is not None
+    rows = held_out_rows(holding.known_triples, 60, settings.seed)
+    unseen = {tuple(row) for row in holding.known_triples[rows].tolist()}
+    assert unseen
+    assert {tuple(row) for row in made.ids[made.truth].tolist()} <= unseen
+    judged = holding.classify(LABELLED)
+    assert judged.thresholds is not None
+    assert (judged.thresholds.is_made, judged.thresholds.is_seen) == (True, False)
+    assert all(one.probability is not None for one in judged.claims)
+    # Without held-out triples a note says so, and how likely a claim is is not said.
+    seen = model.classify(LABELLED)
+    assert seen.thresholds is not None
+    assert (seen.thresholds.is_seen, seen.thresholds.worth) == (True, None)
+    assert all(one.probability is None for one in seen.claims)
+    assert any("too strict for what is true and new" in note for note in seen.notes)
+    # What an update has learned is not unseen any more.
+    updated = ookg.Model(replace(holding.checkpoint, number=2))
+    assert updated.made_claims.source == model.made_claims.source != made.source
+
+
+def test_a_stranger_is_held_against_more_among_known_entities_too(model: ookg.Model) -> None:
+    """No person has ever been a trade: the distance stays what it is, the threshold is higher."""
+    claims: Rows = [("p0_1", "trade", "t0_1"), ("p0_1", "trade", "p0_2")]
+    usual, absurd = model.classify(claims, valid=LABELLED + TRADES).claims
+    assert absurd.verdict is False
+    assert absurd.probability is not None
+    assert absurd.probability < 0.2
+    assert absurd.threshold > usual.threshold
+
+
+def test_a_living_model_learns_from_labelled_claims_too(model: ookg.Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    living = ookg.open(tmp_path / "model")
+    living.add(GIVEN)
+    judged = living.classify(TRUE + FALSE, valid=LABELLED)
+    assert values(judged) == values(model.classify(TRUE + FALSE, valid=LABELLED, given=GIVEN))
+    assert judged.judge is not None
+    assert judged.judge.learned_from_labels
+
+
+def test_a_judge_of_made_claims_gives_way_where_one_is_asked_for(model: ookg.Model) -> None:
+    made = model.classify(TRUE, given=GIVEN).judge
+    assert made is not None
+    judged = model.with_judge(made).classify(TRUE, valid=LABELLED, given=GIVEN, judge=True)
+    assert judged.judge is not None
+    assert judged.judge.learned_from_labels
+    again = model.with_judge(judged.judge).classify(TRUE, valid=LABELLED, given=GIVEN, judge=True)
+    assert again.judge == judged.judge
