@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = TuningSettings(
         chosen_hiding(arguments),
         retraining,
-        20 if arguments.trials is None else arguments.trials,
+        TuningSettings.trials if arguments.trials is None else arguments.trials,
         arguments.seconds,
         progress=True,
         triples=numbers,

@@ -96,41 +96,31 @@ class Compared:
         return tuple(sorted((one for one in shares if abs(one.worth) > least), key=lambda share: -abs(share.worth)))
 
     def _evidence(self, place: int, rivals: IntArray, reasons: dict[str, AnswerReason]) -> list[Share]:
-        shares = [Share("new", -self._of_rivals(self._lost, place, rivals))]
+        of_vector = 1.0 if self.weights is None else self.weights[VECTOR]
+        new = -of_vector * self._of_rivals(self._over_models(self.lost), place, rivals)
         if self.weights is None:
-            return shares
+            return [Share("new", new)]
+        shares = []
         for name, weight in self.weights.of_sources():
             said = self.spoken[name].of(self.answers)
             shares.append(Share(name, weight * float(said[place] - said[rivals].mean()), reason=reasons.get(name)))
         is_new = self.answers >= self.models[0].num_known
-        worth = self.weights[NEW] * self._of_rivals(is_new.astype(np.float64), place, rivals)
-        worth -= self.weights[HUBNESS] * self._of_rivals(self._nearer, place, rivals)
-        shares[0] = replace(shares[0], worth=shares[0].worth + worth)
-        return shares
+        new += self.weights[NEW] * self._of_rivals(is_new.astype(np.float64), place, rivals)
+        new -= self.weights[HUBNESS] * self._of_rivals(self._over_models(self.hubness), place, rivals)
+        return [*shares, Share("new", new)]
 
     @staticmethod
     def _of_rivals(values: FloatArray, place: int, rivals: IntArray) -> float:
         """A value of an answer, less the mean of its rivals'."""
         return float(values[place] - values[rivals].mean())
 
-    @cached_property
-    def _lost(self) -> FloatArray:
-        """(answers,) what was taken off the score of each for being new, in the unit of the score."""
+    def _over_models(self, of_new: Sequence[Tensor]) -> FloatArray:
+        """(answers,) numbers of new entities, in the unit of distances, as the mean over models; 0 for known ones."""
         new = self.answers - self.models[0].num_known
-        lost = np.zeros(len(new))
-        factor = 1.0 if self.weights is None else self.weights[VECTOR] / len(self.models)
-        for of_new, spread in zip(self.lost, self.spreads, strict=True):
-            lost[new >= 0] += factor * of_new.double().numpy()[new[new >= 0]] / spread
-        return lost
-
-    @cached_property
-    def _nearer(self) -> FloatArray:
-        """(answers,) how much nearer than usual each lies to everything, in the mean over models; 0 for known ones."""
-        new = self.answers - self.models[0].num_known
-        nearer = np.zeros(len(new))
-        for hubness, spread in zip(self.hubness, self.spreads, strict=True):
-            nearer[new >= 0] += hubness.double().numpy()[new[new >= 0]] / spread / len(self.models)
-        return nearer
+        mean = np.zeros(len(new))
+        for numbers, spread in zip(of_new, self.spreads, strict=True):
+            mean[new >= 0] += numbers.double().numpy()[new[new >= 0]] / spread / len(self.models)
+        return mean
 
     def _vectors(self, place: int, rivals: IntArray) -> list[Share]:
         """What is usual, and each triple; summed over the models."""

@@ -186,7 +186,8 @@ class _Asked:
         for start in range(0, len(queries), at_once):
             rows = slice(start, start + at_once)
             part = queries.select(rows)
-            values = torch.stack([_over_all(name, simulation, scorers, part, size) for name in names])
+            vectors = [one.all_answer_scores(part, size) for one in scorers]
+            values = torch.stack([_over_all(name, simulation, scorers, part, vectors) for name in names])
             answers = torch.from_numpy(part.answer).to(device)[None, :, None].expand(len(names), -1, 1)
             right = values.gather(2, answers)
             is_out = _right_answers(simulation, part, scorers[0], size).to(device) | values[0].isinf()
@@ -254,20 +255,22 @@ def _moves(name: str, weight: float) -> list[float]:
 
 
 def _over_all(
-    name: str, simulation: Simulation, scorers: Sequence[TranslationScorer], queries: Queries, size: int
+    name: str,
+    simulation: Simulation,
+    scorers: Sequence[TranslationScorer],
+    queries: Queries,
+    vectors: Sequence[Tensor],
 ) -> Tensor:
-    """(queries, entities) a feature."""
-    device = scorers[0].newcomers.embedding.device
+    """(queries, entities) a feature. vectors: (queries, entities) the scores of each model"""
+    known, size, device = scorers[0].num_known, vectors[0].shape[1], vectors[0].device
     if name == VECTOR:
-        parts = [standardised(one.all_answer_scores(queries, size), one.num_known) for one in scorers]
-        return torch.stack(parts).mean(dim=0) if len(parts) > 1 else parts[0]
+        return torch.stack([standardised(scores, known) for scores in vectors]).mean(dim=0)
     if name == NEW:
-        return (torch.arange(size, device=device) >= scorers[0].num_known).float().expand(len(queries), size)
+        return (torch.arange(size, device=device) >= known).float().expand(len(queries), size)
     if name == HUBNESS:
         nearer = torch.zeros(len(queries), size, device=device)
-        for one in scorers:
-            spread = spread_of_known(one.answer_scores(queries), one.num_known)
-            nearer[:, one.num_known :] -= one.hubness(queries, size).to(device) / spread / len(scorers)
+        for one, scores in zip(scorers, vectors, strict=True):
+            nearer[:, known:] -= one.hubness(queries, size).to(device) / spread_of_known(scores, known) / len(scorers)
         return nearer
     return simulation.evidence[name].of_answers(queries, size, device)
 
