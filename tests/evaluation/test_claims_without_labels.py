@@ -16,6 +16,7 @@ from ookg.evaluation.verdicts import Classification
 from ookg.model.held_out import held_out_rows
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.claim_thresholds import FittedThresholds
+from ookg.simulation.made_claims import MADE
 
 Rows = list[tuple[str, ...]]
 CLUSTERS, SIZE = 3, 40
@@ -196,6 +197,16 @@ def test_thresholds_fit_triples_that_training_held_out(graph: Rows, model: ookg.
     # What an update has learned is not unseen any more.
     updated = ookg.Model(replace(holding.checkpoint, number=2))
     assert updated.made_claims.source == model.made_claims.source != made.source
+
+
+@pytest.mark.parametrize("change", [{"held_out": "many"}, {"held_out": 10**6}, {"seed": -1}, {"seed": None}])
+def test_settings_that_say_no_held_out_triples(graph: Rows, change: dict[str, object]) -> None:
+    """They are plain values for people to read: whatever stands there, claims are made from training triples then."""
+    settings = ookg.TrainingSettings(dim=4, steps=2, batch=64, negatives=2, held_out=60)
+    checkpoint = ookg.train(graph, settings).checkpoint
+    strange = ookg.Model(replace(checkpoint, settings=checkpoint.settings | change))
+    assert strange.made_claims.source == MADE
+    assert ookg.Model(replace(checkpoint, provenance={"quality": "good"})).made_claims.source == MADE
 
 
 def test_a_stranger_is_held_against_more_among_known_entities_too(model: ookg.Model) -> None:

@@ -186,7 +186,7 @@ def _search_training(arguments: argparse.Namespace) -> int:
     """Search settings of a training, print what was tried, and write the better ones."""
     from ookg.errors import InputError
     from ookg.graph.triples import read_triples
-    from ookg.model.training_search import search_training
+    from ookg.model.training_search import changes_in_words, search_training
     from ookg.system.files import atomic_write
     from ookg.training.settings import TrainingSettings, read_settings, settings_text
 
@@ -230,7 +230,7 @@ def _search_training(arguments: argparse.Namespace) -> int:
         (trial.in_words() or "the start", trial.mrr, f"{trial.seconds:.1f}", "better" if trial.is_best else "")
         for trial in search.trials
     ]
-    skipped = [", ".join(f"{name} {value}" for name, value in one.items()) for one in search.skipped]
+    skipped = [changes_in_words(one) for one in search.skipped]
     rows += [(changed, "", "", "not enough memory") for changed in skipped]
     steps = search.best.settings.steps
     title = f"Trials of {steps:,} steps, on {search.held_out:,} held-out triples"

@@ -17,6 +17,7 @@ from ookg.models.embedding import Embedding
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import AnswerIndex, query_rank_counts
+from ookg.storage.checkpoint import Checkpoint
 from ookg.training.loop import Validate
 from ookg.training.settings import TrainingSettings
 from ookg.types import FloatArray, IntArray
@@ -29,6 +30,18 @@ def held_out_rows(triples: IntArray, number: int, seed: int) -> IntArray:
     """Which of the triples, (triples, 3), a training holds out: the same ones whenever it is asked."""
     random = np.random.default_rng([seed, number])
     return draw_valid(triples, np.arange(len(triples)), number / len(triples), random)
+
+
+def rows_held_out_of(checkpoint: Checkpoint) -> IntArray | None:
+    """Which triples of a model its vectors have not learned; None where it held none out, or an update came since."""
+    quality, size = checkpoint.provenance.get("quality"), len(checkpoint.triples)
+    number, seed = (checkpoint.settings.get(name) for name in ("held_out", "seed"))
+    if checkpoint.number != 1 or not isinstance(quality, dict) or quality.get("of") != HELD_OUT:
+        return None
+    if not (isinstance(number, int) and isinstance(seed, int) and 0 < number < size and seed >= 0):
+        return None
+    rows = held_out_rows(checkpoint.triples, number, seed)
+    return rows if len(rows) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,7 @@ from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vectors import LabelledRows, check_rows, read_vectors
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
-from ookg.model.held_out import HELD_OUT, held_out_rows
+from ookg.model.held_out import rows_held_out_of
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers
 from ookg.newcomers.given import Given, find_given
@@ -281,10 +281,7 @@ class Model:
 
         The triples are those that the training held out, where it did and none has been learned since.
         """
-        quality, number = self.checkpoint.provenance.get("quality"), self.checkpoint.settings.get("held_out")
-        unseen = None
-        if quality and number and quality["of"] == HELD_OUT and self.checkpoint.number == 1:
-            unseen = held_out_rows(self.known_triples, number, self.checkpoint.settings["seed"])
+        unseen = rows_held_out_of(self.checkpoint)
         return made_claims(self.known_triples, self.entities, self.relations, unseen=unseen)
 
     @property

@@ -52,7 +52,7 @@ class Trial:
 
     def in_words(self) -> str:
         """What was changed."""
-        return _in_words(self.changed)
+        return changes_in_words(self.changed)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def search_training(
                 if not lacks_memory(error):
                     raise
                 skipped.append(changed)
-                tell(f"{_in_words(changed)}: not enough memory, left out")
+                tell(f"{changes_in_words(changed)}: not enough memory, left out")
                 continue
             trials.append(Trial(changed, settings, mrr, took, is_best=mrr > max(one.mrr for one in trials)))
             tell(f"{trials[-1].in_words()}: MRR {mrr:.4f}")
@@ -139,7 +139,8 @@ def search_training(
     return TrainingSearch(trials, len(held_out), skipped)
 
 
-def _in_words(changed: dict[str, Any]) -> str:
+def changes_in_words(changed: dict[str, Any]) -> str:
+    """The settings that a trial changes, and their values."""
     return ", ".join(f"{name} {value}" for name, value in changed.items())
 
 
