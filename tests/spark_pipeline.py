@@ -15,6 +15,7 @@ from ookg.model.model import Model
 from ookg.newcomers.reducer import Weights
 from ookg.spark.frames import place_of
 from ookg.spark.links import COLUMNS
+from ookg.spark.streams import PACKED
 from ookg.spark.tasks import (
     AnswerQuestions,
     FindTies,
@@ -28,7 +29,7 @@ from ookg.spark.ties import NOTHING_TIED, Tied
 
 Triple = tuple[str, str, str]
 Task = Callable[[Iterable[Any]], Iterator[Any]]
-PARTITIONS, BATCH = 3, 5
+PARTITIONS, BATCH, NEWCOMER_PARTS = 3, 5, 7
 TIED: list[Triple] = [
     ("n1", "r0", "n2"), ("n2", "r1", "n3"),  # a chain of newcomers
     ("n5", "r9", "e3"), ("n6", "r9", "e4"), ("e1", "r9", "e2"),  # a new relation
@@ -89,7 +90,7 @@ def embedded(
 ) -> dict[str, tuple[list[float] | None, int]]:
     """What `ookg.spark.embed` gives: for each newcomer its vector and how many triples made it."""
     place, parts = place_of(folder, weights), partitions(table_of(triples))
-    made = table(mapped(MakeLinks(place, ties=True), parts))
+    made = table(mapped(MakeLinks(place, ties=True, parts=NEWCOMER_PARTS), parts))
     tied, links = _ties_and_links(made) if made is not None else (NOTHING_TIED, [])
     grouped = shuffled(mapped(GroupTriples(place, tied, only_tied=True), parts), "piece", ["piece", *COLUMNS])
     rows = [
@@ -104,12 +105,11 @@ def embedded(
 
 
 def _ties_and_links(made: pa.Table) -> tuple[Tied, list[list[Any]]]:
-    """What is tied together, and the links by newcomer, of both in one table."""
+    """What is tied together, and the links by part, of both in one table."""
     is_tie = pc.is_valid(made["other"])
-    ties = made.filter(is_tie)
-    links = made.filter(pc.invert(is_tie)).select(["newcomer", "links"])
-    tied = Tied.of(pa.table({"node": ties["newcomer"], "other": ties["other"]}))
-    return tied, shuffled([links.combine_chunks().to_batches()], "newcomer", ["newcomer"])
+    links = made.filter(pc.invert(is_tie)).select(list(PACKED))
+    tied = Tied.of(made.filter(is_tie).select(["node", "other"]))
+    return tied, shuffled([links.combine_chunks().to_batches()], "part", ["part"])
 
 
 def answered(

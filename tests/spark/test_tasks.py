@@ -159,14 +159,14 @@ def test_a_triple_that_is_none_is_refused(stored: Path, triple: Any, problem: st
 @pytest.mark.parametrize("triple", TIED)
 def test_a_tie_that_was_said_not_to_be_is_refused(stored: Path, triple: Triple) -> None:
     with pytest.raises(InputError, match=f"triple '{' '.join(triple)}' is between newcomers or over a new relation"):
-        mapped(tasks.MakeLinks(place_of(stored, None), ties=False), partitions(table_of([*given(9), triple])))
+        mapped(tasks.MakeLinks(place_of(stored, None), ties=False, parts=7), partitions(table_of([*given(9), triple])))
 
 
 def test_nothing_comes_of_nothing(stored: Path) -> None:
     assert embedded([], stored) == {}
     assert embedded([("e0", "r0", "e1")], stored) == {}
     place, empty = place_of(stored, None), pa.RecordBatch.from_pylist([], table_of([]).schema)
-    for task in (tasks.FindTies(place), tasks.MakeLinks(place, ties=True), tasks.GroupQuestions(NOTHING_TIED)):
+    for task in (tasks.FindTies(place), tasks.MakeLinks(place, ties=True, parts=7), tasks.GroupQuestions(NOTHING_TIED)):
         assert sum(made.num_rows for made in task([empty])) == 0
 
 

@@ -11,6 +11,7 @@ from ookg.model.model import Model
 from ookg.newcomers.reducer import Correlation, Degree, Weights, refuse_without_statistics, with_residuals
 from ookg.spark.links import COLUMNS
 from ookg.spark.opened import ModelPlace, digest_of
+from ookg.spark.streams import PACKED
 from ookg.spark.tasks import (
     ANSWERS,
     ASKED,
@@ -31,6 +32,7 @@ from ookg.spark.ties import NOTHING_TIED, Tied
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+PARTS = 8  # of newcomers, for each partition of a shuffle
 MOST_TIES = 5_000_000  # rows of ties that the driver takes, some 200 bytes each
 
 
@@ -49,19 +51,16 @@ def embed(
     ties: look for triples between newcomers or over new relations, for which the triples are read before this returns;
         False: there are none, and one that turns up ends the job
     """
-    from pyspark.sql.functions import xxhash64
-
     place = place_of(model_path, weights)
     triples = _labels(triples, "triples")
-    links = triples.mapInArrow(MakeLinks(place, ties).__call__, LINKS).repartition("newcomer")
+    parts = PARTS * int(triples.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    # Links have no node, and ties no part: each kind is dealt by what it has.
+    links = triples.mapInArrow(MakeLinks(place, ties, parts).__call__, LINKS).repartition("part", "node")
     tied = NOTHING_TIED
     if ties:
         links = computed_once(links)
-        tied = _joined(links.where("other is not null").selectExpr("newcomer as node", "other"))
-    # Any order does in which a newcomer's rows lie together. Spark compares eight bytes of the first key quickly, and
-    # labels often begin alike.
-    links = links.where("other is null").select("newcomer", "links")
-    sorted_links = links.sortWithinPartitions(xxhash64("newcomer"), "newcomer")
+        tied = _joined(links.where("other is not null").select("node", "other"))
+    sorted_links = links.where("other is null").select(*PACKED).sortWithinPartitions("part")
     vectors = sorted_links.mapInArrow(MakeVectors(place, tied).__call__, VECTORS)
     if not len(tied):
         return vectors

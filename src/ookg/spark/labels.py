@@ -54,6 +54,14 @@ class LabelIndex:
         return places
 
 
+def parts_of(labels: Any, parts: int) -> IntArray:
+    """(labels,) the part that each label of an Arrow array without gaps is dealt to, by its hash."""
+    texts = Texts.of(labels)
+    dealt = np.empty(len(texts), dtype=np.int64)
+    _deal(texts.data, texts.starts, parts, dealt)
+    return dealt
+
+
 def _filled(texts: Texts, order: Numbers) -> Array:
     size = 1 << max(4, int(np.ceil(np.log2(max(1, len(order)) * LEAST_ROOM))))
     slots = np.zeros(size, dtype=np.uint64)
@@ -70,6 +78,13 @@ def _hash(data: Array, first: int, last: int) -> Any:
     value ^= value >> np.uint64(32)
     value *= np.uint64(0x9E3779B97F4A7C15)
     return value ^ (value >> np.uint64(29))
+
+
+@compiled()
+def _deal(data: Array, starts: Array, parts: int, dealt: Array) -> None:
+    for row in range(len(dealt)):
+        value = _hash(data, starts[row], starts[row + 1])
+        dealt[row] = ((value >> np.uint64(32)) * np.uint64(parts)) >> np.uint64(32)
 
 
 @compiled()
@@ -90,16 +105,22 @@ def _find(
 ) -> None:
     mask, high = np.uint64(len(slots) - 1), np.uint64(0xFFFFFFFF00000000)
     values, contents = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.uint64)
-    begins = np.empty(BLOCK, dtype=np.int64)
+    numbers, begins = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
+    firsts = np.empty(BLOCK, dtype=np.uint8)
     for block in range(0, len(places), BLOCK):
         rows = min(BLOCK, len(places) - block)
-        # What is known of many labels is asked for from memory before the first is looked at.
+        # What is known of many labels is asked for from memory, step by step, before the first of them is looked at.
         for k in range(rows):
             values[k] = _hash(asked, asked_starts[block + k], asked_starts[block + k + 1])
+        for k in range(rows):
             contents[k] = slots[values[k] & mask]
         for k in range(rows):
-            if contents[k] != np.uint64(0) and (contents[k] & high) == (values[k] & high):
-                begins[k] = starts[order[np.int64(contents[k] & ~high) - 1]]
+            is_like = contents[k] != np.uint64(0) and (contents[k] & high) == (values[k] & high)
+            numbers[k] = order[np.int64(contents[k] & ~high) - 1] if is_like else -1
+        for k in range(rows):
+            begins[k] = starts[numbers[k]] if numbers[k] >= 0 else -1
+        for k in range(rows):
+            firsts[k] = data[begins[k]] if 0 <= begins[k] < len(data) else 0
         for k in range(rows):
             row, value, content = block + k, values[k], contents[k]
             first, last, slot = asked_starts[row], asked_starts[row + 1], value & mask
@@ -107,8 +128,11 @@ def _find(
             while content != np.uint64(0) and places[row] < 0:
                 if (content & high) == (value & high):
                     place = np.int64(content & ~high) - 1
-                    start = begins[k] if content == contents[k] else starts[order[place]]
-                    is_same = starts[order[place] + 1] - start == last - first
+                    number = order[place]
+                    start = starts[number]
+                    is_same = starts[number + 1] - start == last - first
+                    if is_same and number == numbers[k] and last > first:
+                        is_same = firsts[k] == asked[first]
                     for byte in range(last - first):
                         if not is_same:
                             break

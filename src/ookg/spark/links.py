@@ -15,14 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ookg.errors import InputError
+from ookg.kernels.cpu_compile import compiled
 from ookg.newcomers.support import Support
 from ookg.spark.labels import LabelIndex
-from ookg.types import BoolArray, IntArray
+from ookg.types import Array, BoolArray, IntArray
 
 COLUMNS = ("head", "relation", "tail")
 PART_BITS = 62  # below these lie relation and neighbour, by their places among all labels
 RELATION_BITS = 30
 ENTITY_BITS = 32
+FEW = 48  # links of a newcomer, which are sorted one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,12 +120,34 @@ def support_of(
 
 def sorted_links(links: IntArray, owner: IntArray) -> tuple[IntArray, IntArray]:
     """Each owner's links once, ascending, and their owners, which ascend already."""
-    if len(links) > 1 and not ((owner[1:] > owner[:-1]) | (links[1:] > links[:-1])).all():
-        order = np.lexsort((links, owner))
-        links = links[order]
-        is_first = np.append(True, (owner[1:] > owner[:-1]) | (links[1:] > links[:-1]))
-        return links[is_first], owner[is_first]
-    return links, owner
+    if len(links) < 2 or _ascends(links, owner):
+        return links, owner
+    links = np.array(links)
+    starts = np.append(0, np.flatnonzero(np.diff(owner)) + 1)
+    sizes = np.diff(np.append(starts, len(links)))
+    is_small = sizes <= FEW
+    _sort_each(links, starts[is_small], sizes[is_small])
+    for start, size in zip(starts[~is_small], sizes[~is_small], strict=True):
+        links[start : start + size].sort()
+    is_first = np.append(True, (owner[1:] > owner[:-1]) | (links[1:] > links[:-1]))
+    return links[is_first], owner[is_first]
+
+
+def _ascends(links: IntArray, owner: IntArray) -> bool:
+    return bool(((owner[1:] > owner[:-1]) | (links[1:] > links[:-1])).all())
+
+
+@compiled()
+def _sort_each(links: Array, starts: Array, sizes: Array) -> None:
+    """Sort stretches of few links, where they lie."""
+    for stretch in range(len(starts)):
+        start = starts[stretch]
+        for row in range(start + 1, start + sizes[stretch]):
+            link, place = links[row], row
+            while place > start and links[place - 1] > link:
+                links[place] = links[place - 1]
+                place -= 1
+            links[place] = link
 
 
 def refuse_empty(name: str, labels: Any) -> None:

@@ -16,17 +16,19 @@ from ookg.extension.questions import AnswerOptions, Question
 from ookg.newcomers.given import find_given
 from ookg.spark.links import COLUMNS, SeenTriples, refuse_empty
 from ookg.spark.opened import ModelPlace, scratch_folder
-from ookg.spark.streams import in_larger_batches, links_by_newcomer, whole_groups
+from ookg.spark.streams import PACKED, in_larger_batches, links_by_newcomer, packed, whole_groups
 from ookg.spark.sums import vectors_of
 from ookg.spark.ties import Tied, ties_of
 from ookg.types import Array, IntArray
 
 TRIPLES_AT_ONCE = 1 << 16
+PACKED_AT_ONCE = 1 << 18  # triples, so that each part gets many of them in one row
 MOST_TIED_TRIPLES = 5_000_000  # in one piece, which is in the memory of one worker
 ROWS_OUT = 1 << 12  # in a batch, so that Spark holds few vectors at a time
 
 TIES = "node string, other string"
-LINKS = "newcomer string, links binary, other string"  # links of a newcomer; or a tie, as in `TIES`
+LINKS = f"part int, lengths binary, labels binary, links binary, {TIES}"  # links as in `PACKED`, or a tie
+LINK_COLUMNS = [*PACKED, "node", "other"]
 VECTORS = "entity string, vector array<float>, triples long"
 GROUPED = "piece string, head string, relation string, tail string"
 ASKED = f"{GROUPED}, is_question boolean"
@@ -52,60 +54,51 @@ class FindTies:
 
 @dataclass(frozen=True)
 class MakeLinks:
-    """The links of newcomers, each newcomer's of a batch together, and what triples tie together.
+    """The links of newcomers, packed by part, and what triples tie together.
 
     ties: look for what is tied; False if it is said that nothing is
+    parts: how many the newcomers are dealt to
     """
 
     place: ModelPlace
     ties: bool
+    parts: int
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Triples in, `LINKS` out."""
         opened = self.place.open()
-        for batch in in_larger_batches(batches, TRIPLES_AT_ONCE):
+        for batch in in_larger_batches(batches, PACKED_AT_ONCE):
             seen = SeenTriples.of(batch, opened.entities, opened.relations)
             is_tied = seen.is_tie.any()
             if is_tied and not self.ties:
                 _refuse_ties(seen)
             rows = np.flatnonzero(seen.is_link)
-            encoded = seen.newcomers.take(pa.array(rows)).dictionary_encode()
-            links, owner = seen.links(rows), np.asarray(encoded.indices, dtype=np.int64)
-            # Sixteen bits are sorted several times faster than more. Links are put in order where all of them meet.
-            is_few = len(encoded.dictionary) <= 1 << 16
-            order = np.argsort(owner.astype(np.uint16) if is_few else owner, kind="stable")
-            links = links[order]
-            counts = np.bincount(owner, minlength=len(encoded.dictionary))
-            ends = np.append(0, np.cumsum(counts)) * links.itemsize
-            packed = pa.Array.from_buffers(
-                pa.binary(),
-                len(encoded.dictionary),
-                [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(links))],
-            )
-            yield _link_batch(encoded.dictionary.cast(pa.string()), packed, pa.nulls(len(packed), pa.string()))
+            newcomers = seen.newcomers.take(pa.array(rows)).cast(pa.string())
+            links = packed(newcomers, seen.links(rows), self.parts)
+            gaps = pa.nulls(len(links), pa.string())
+            yield pa.RecordBatch.from_arrays([*links.columns, gaps, gaps], LINK_COLUMNS)
             if is_tied:
                 ties = ties_of(seen, opened.model.embedding.geometry)
                 for some in ties.to_batches():
-                    yield _link_batch(some["node"], pa.nulls(len(some), pa.binary()), some["other"])
+                    gaps = [pa.nulls(len(some), kind) for kind in PACKED.values()]
+                    yield pa.RecordBatch.from_arrays([*gaps, some["node"], some["other"]], LINK_COLUMNS)
 
 
 @dataclass(frozen=True)
 class MakeVectors:
-    """The vectors of newcomers that nothing is tied to, out of their links, which come sorted by newcomer."""
+    """The vectors of newcomers that nothing is tied to, out of their links, which come sorted by part."""
 
     place: ModelPlace
     tied: Tied
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Newcomers and links in, `VECTORS` out."""
+        """`PACKED` in, `VECTORS` out."""
         opened = self.place.open()
-        for those in links_by_newcomer(self._free(batches), scratch_folder()):
-            made = vectors_of(those, opened, self.place.weights)
-            yield from _vector_batches(those.newcomers, made.vectors, made.counts)
-
-    def _free(self, batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            yield batch.filter(pa.array(self.tied.pieces(batch["newcomer"]) < 0)) if len(self.tied) else batch
+        for whole in links_by_newcomer(batches, scratch_folder()):
+            free = whole.select(self.tied.pieces(whole.newcomers) < 0)
+            if len(free.counts):
+                made = vectors_of(free, opened, self.place.weights)
+                yield from _vector_batches(free.newcomers.cast(pa.string()), made.vectors, made.counts)
 
 
 @dataclass(frozen=True)
@@ -230,11 +223,6 @@ def _refuse_ties(seen: SeenTriples) -> NoReturn:
     triple = " ".join(getattr(seen, name)[row].as_py() for name in COLUMNS)
     problem = f"triple {triple!r} is between newcomers or over a new relation, and ties are said to be none"
     raise InputError(f"{problem}; leave out ties=False, or the triple")
-
-
-def _link_batch(newcomers: Any, links: Any, others: Any) -> Any:
-    """A batch of `LINKS`."""
-    return pa.RecordBatch.from_arrays([newcomers, links, others], ["newcomer", "links", "other"])
 
 
 def _vector_batches(labels: Any, vectors: Array, counts: IntArray) -> Iterator[Any]:
