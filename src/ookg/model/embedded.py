@@ -45,7 +45,7 @@ def new_vectors(model: Model, given: Given, query_relation: str | None, *, refin
     made = newcomers.representable
     return NewVectors(
         given.entities.select(np.flatnonzero(made) + first),
-        vectors[torch.from_numpy(made)],
+        vectors if made.all() else vectors[torch.from_numpy(made)],  # of ten million newcomers a copy takes gigabytes
         newcomers.counts[made],
         given.entities.select(np.flatnonzero(~made) + first),
         given.notes,

@@ -127,13 +127,12 @@ def find_support(given: IntArray, num_entities: int, num_newcomers: int) -> tupl
     usable = (head_new != tail_new) & trained
     triple = np.flatnonzero(usable)
     is_head = head_new[triple]
-    ends = given[triple]
-    newcomer = np.where(is_head, ends[:, 0], ends[:, 2]) - num_entities
-    neighbor = np.where(is_head, ends[:, 2], ends[:, 0])
+    newcomer = np.where(is_head, given[triple, 0], given[triple, 2]) - num_entities
     order = np.argsort(newcomer, kind="stable")
-    support = Support(
-        newcomer[order], ends[order, 1], neighbor[order], is_head[order], triple[order].astype(np.int64), num_newcomers
-    )
+    newcomer, triple, is_head = newcomer[order], triple[order].astype(np.int64), is_head[order]
+    del order  # of a hundred million triples, each array takes a gigabyte
+    neighbor = np.where(is_head, given[triple, 2], given[triple, 0])
+    support = Support(newcomer, given[triple, 1], neighbor, is_head, triple, num_newcomers)
     both = np.flatnonzero(head_new & tail_new & trained)
     is_loop = given[both, 0] == given[both, 2]
     unused = Unused(
