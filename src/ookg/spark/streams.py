@@ -24,7 +24,7 @@ from ookg.types import Array, BoolArray, IntArray
 LINKS_AT_ONCE = 1 << 17
 MOST_BYTES = 1 << 26  # in a batch that is put together
 MOST_IN_MEMORY = 1 << 20  # links of one newcomer; more lie in a temporary file until they are added up
-# A link of each newcomer in a row: the lengths of the newcomers' labels, these one after the other, and the links.
+# Links of a part in a row: how long the label of each one's newcomer is, these labels one after the other, the links.
 PACKED = {"part": pa.int32(), "lengths": pa.binary(), "labels": pa.binary(), "links": pa.binary()}
 
 
