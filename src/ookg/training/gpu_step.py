@@ -23,6 +23,8 @@ from ookg.training.sampling import NEGATIVES, ORDER, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 
+WAYS = {"sparse-adam": touched.ADAM, "compact-adam": touched.COMPACT_ADAM, "adagrad": touched.ADAGRAD}
+
 
 class Draw:
     """A step's batch and negatives, and their places sorted by entity and by relation.
@@ -229,13 +231,13 @@ class CapturedStep(ABC):
         touched.touched_rows[(places.size,)](
             table, state[0], state[-1], gradients, places.sorted, places.order, *step,
             places.size, places.last_key, places.key_offset,
-            WIDTH=width, BLOCK=triton.next_power_of_2(width), TILE=4, ADAGRAD=self.is_adagrad, LOCAL=local, num_warps=2,
+            WIDTH=width, BLOCK=triton.next_power_of_2(width), TILE=4, WAY=self.way, LOCAL=local, num_warps=2,
         )  # fmt: skip
 
     @property
-    def is_adagrad(self) -> bool:
-        """Whether what is kept of a row is one number."""
-        return self.tables.optimizer.keeps_rows
+    def way(self) -> int:
+        """How `ookg.kernels.gpu_touched` moves rows."""
+        return int(WAYS[self.tables.optimizer.name].value)
 
 
 class TritonStep(CapturedStep):
@@ -306,6 +308,6 @@ class TritonStep(CapturedStep):
         touched.touched_entities[(places.size,)](
             table, state[0], state[-1], self.points, self.coefficients, places.sorted, places.order, *step,
             places.size, places.last_key, places.key_offset,
-            COLUMNS=columns, TILE=self.tuning.touched_tile, ADAGRAD=self.is_adagrad, LOCAL=bool(self.host_rows),
+            COLUMNS=columns, TILE=self.tuning.touched_tile, WAY=self.way, LOCAL=bool(self.host_rows),
             num_warps=self.tuning.touched_warps, **self._shape,
         )  # fmt: skip

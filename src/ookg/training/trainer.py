@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.training.sampling import Sampler
 from ookg.training.schedule import Schedule
-from ookg.training.settings import TrainingSettings
+from ookg.training.settings import COMPACT, TrainingSettings
 from ookg.training.step import fastest_step
 from ookg.training.tables import Room, Tables
 
@@ -37,6 +38,8 @@ class Trainer:
     ) -> None:
         rows = num_entities + untrained_rows
         settings = settings.with_steps(len(triples)).resolved(rows)
+        if settings.optimizer == COMPACT and not triples.is_cuda:
+            raise InputError(f"optimizer {COMPACT} is for a GPU; use sparse-adam, which needs more memory, or adagrad")
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
         self.sampler = Sampler(triples, rows, num_relations, settings)
@@ -98,8 +101,9 @@ class Trainer:
 
     @property
     def relation_vectors(self) -> Tensor:
-        """The relation vectors as they are now."""
-        return self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()
+        """The relation vectors as they are now, where the entity vectors lie."""
+        vectors = self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()
+        return vectors.to(self.tables.entities.device)
 
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on."""
