@@ -74,7 +74,7 @@ class CapturedStep(ABC):
         if tables.entities.device.type != device.type if host is None else host:
             if not tables.optimizer.is_sparse:
                 problem = f"{tables.optimizer.name} moves every row, which the host's memory is too slow for"
-                raise InputError(f"{problem}; use --optimizer sparse-adam or adagrad")
+                raise InputError(f"{problem}; use --optimizer sparse-adam, compact-adam or adagrad")
             self.host_rows = [HostRows((tables.entities, *tables.entity_state), draw.places) for draw in self.draws]
         self.relation_gradients = torch.empty(sampler.batch, settings.dim, device=device)
         self.losses, self.loss = torch.empty(sampler.batch, device=device), torch.empty((), device=device)
