@@ -117,7 +117,9 @@ class TrainingRun:
         vectors = {"entities": self.trainer.entity_vectors, "relations": self.trainer.relation_vectors}
         figure = validate(vectors["entities"], vectors["relations"])
         if self.trainer.settings.patience and all(figure > earlier for _, earlier in self.validations):
-            self.best = {name: table.clone() for name, table in vectors.items()}
+            self.best = {}  # first, so that there is room for one copy
+            entities = self.trainer.copied(vectors["entities"])
+            self.best = {"entities": entities, "relations": vectors["relations"].to(entities.device)}
         self.validations.append((self.trainer.step_number, figure))
 
     def _figures(self, loss: Tensor) -> str:

@@ -100,20 +100,14 @@ def plan(
 ) -> Plan:
     """What a training of so many entities, relations and triples takes; nothing is measured yet.
 
-    wanted: where the tables are to lie. "auto" is the memory of the device; where they do not fit, a file, and for a
-        GPU the machine's memory
+    wanted: where the tables are to lie. "auto" is the memory of the device; where they do not fit, for a GPU the
+        machine's memory, and else a file
     """
     if wanted not in get_args(Wanted):
         raise InputError(f"tables {wanted!r}; choose {', '.join(get_args(Wanted))}")
     settings = with_optimizer(sizes, settings, device, wanted)
-    table_bytes, free, on_gpu = _table_bytes(sizes, settings), free_memory(device), device.type == "cuda"
-    place: Place = "host" if on_gpu else "disk"
-    if wanted != "auto":
-        place = wanted
-    elif _fits(sizes, settings, device):
-        place = "device"
-    if on_gpu:
-        _refuse_what_a_gpu_cannot_reach(place, table_bytes)
+    place, table_bytes = _place(sizes, settings, device, wanted), _table_bytes(sizes, settings)
+    free, on_gpu = free_memory(device), device.type == "cuda"
     is_elsewhere = place == "disk" or (place == "host" and on_gpu)
     others = _other_bytes(sizes, settings, device, brought=is_elsewhere)
     batch = min(settings.batch, sizes[2])
@@ -124,6 +118,18 @@ def plan(
         settings.model, "GPU" if on_gpu else "CPU", settings.optimizer, place, table_bytes,
         others if is_elsewhere else others + table_bytes, free, batch, settings.steps, spared,
     )  # fmt: skip
+
+
+def _place(sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, wanted: Wanted) -> Place:
+    """Where the tables lie."""
+    if wanted == "device" or (wanted == "auto" and _fits(sizes, settings, device)):
+        return "device"
+    size, free, on_gpu = _table_bytes(sizes, settings), free_memory(torch.device("cpu")), device.type == "cuda"
+    if wanted == "host" and on_gpu and free is not None and size > free:
+        problem = f"tables of {_size(size)} do not fit into the machine's memory, of which {_size(free)} are free"
+        raise InputError(f"{problem}; use --tables disk, lower --dim or try adagrad")
+    is_enough = on_gpu and (free is None or size <= SHARE * free)
+    return "host" if wanted == "host" or (wanted == "auto" and is_enough) else "disk"
 
 
 def _table_bytes(sizes: tuple[int, int, int], settings: TrainingSettings) -> int:
@@ -159,15 +165,6 @@ def _spared_bytes(sizes: tuple[int, int, int], settings: TrainingSettings, devic
     if _fits(sizes, settings, device) or not _fits(sizes, compact, device):
         return 0
     return _table_bytes(sizes, settings) - _table_bytes(sizes, compact)
-
-
-def _refuse_what_a_gpu_cannot_reach(place: Place, table_bytes: int) -> None:
-    if place == "disk":
-        raise InputError("tables disk with a GPU, which cannot read a file; use --tables host, or --device cpu")
-    free = free_memory(torch.device("cpu"))
-    if place == "host" and free is not None and table_bytes > free:
-        problem = f"tables of {_size(table_bytes)} fit neither into the GPU's memory nor into the machine's"
-        raise InputError(f"{problem}, of which {_size(free)} are free; use --device cpu, lower --dim or try adagrad")
 
 
 def room_for(planned: Plan, folder: Path | None) -> Room:

@@ -78,6 +78,7 @@ class Tables:
 
     entities: (entities, entity_width); relations: (relations, relation_width)
     entity_state, relation_state: what the optimiser keeps, in the order of `Optimizer.keeps`
+    place: where the entities lie, and what is kept of them
     """
 
     entities: Tensor
@@ -86,6 +87,7 @@ class Tables:
     entity_state: State
     relation_state: State
     updates: int = 0
+    place: Place = "device"
 
     @classmethod
     def initial(
@@ -114,6 +116,7 @@ class Tables:
                 optimizer,
                 state(sizes[0], room),
                 state(sizes[1], Room()),
+                place=room.place,
             )
             tables.draw(settings)
             return tables

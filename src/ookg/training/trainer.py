@@ -39,11 +39,13 @@ class Trainer:
         rows = num_entities + untrained_rows
         settings = settings.with_steps(len(triples)).resolved(rows)
         if settings.optimizer == COMPACT and not triples.is_cuda:
-            raise InputError(f"optimizer {COMPACT} is for a GPU; use sparse-adam, which needs more memory, or adagrad")
+            remedy = "use --optimizer sparse-adam or adagrad, and --tables disk where memory is short"
+            raise InputError(f"optimizer {COMPACT} is for a GPU; {remedy}")
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
         self.sampler = Sampler(triples, rows, num_relations, settings)
-        self.tables = Tables.initial(rows, num_relations, settings, triples.device, room)
+        self.room = room or Room()
+        self.tables = Tables.initial(rows, num_relations, settings, triples.device, self.room)
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
         self.follow(Schedule(settings))
         self.after_step: Callable[[Tables], None] | None = None  # what is done to the tables, in place, after each step
@@ -104,6 +106,15 @@ class Trainer:
         """The relation vectors as they are now, where the entity vectors lie."""
         vectors = self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()
         return vectors.to(self.tables.entities.device)
+
+    def copied(self, vectors: Tensor) -> Tensor:
+        """A copy of entity vectors: beside them where there is room, or in the machine's memory."""
+        if self.room.place == "disk":
+            return self.room.zeros(tuple(vectors.shape), "cpu").copy_(vectors)
+        try:
+            return vectors.clone()
+        except torch.OutOfMemoryError:  # of a GPU
+            return vectors.cpu()
 
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on."""
