@@ -3,12 +3,12 @@
 python benchmarks/scale.py [--device cuda] [--rows check,steps,shared,freebase,host,cpu,planted,accuracy]
     [--json FOLDER] [--data FOLDER] [--seconds 30] [--small]
 
-check      every optimiser, with own and with shared negatives, tables on the device and in the host's memory, against
-           the reference; and two runs of one seed bit for bit
+check      every optimiser, with own and with shared negatives, tables on the device, in the host's memory and in a
+           file, against the reference; and two runs of one seed bit for bit
 steps      ms per step from 15 k to 5 M entities: Adam over whole tables, on touched rows, and row-wise Adagrad
 shared     triples per second at 5 M entities with 200 shared negatives, by batch
 freebase   Freebase86m's size: 86 M entities × 200, 338 M triples, Adagrad
-host       the tables in the host's memory against the device's
+host       the tables in the host's memory and in a file against the device's memory
 cpu        1 M entities × 100 on this machine's cores (`--device cpu`), with own and with shared negatives
 planted    a graph of 5 M entities whose triples follow from latent vectors: MRR after equal time, sparse against dense;
            learning rates chosen by other held-out triples, three seeds
@@ -42,7 +42,7 @@ from ookg.training.reference_step import ReferenceStep
 from ookg.training.sampling import Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.step import Step, fastest_step
-from ookg.training.tables import Room, Tables
+from ookg.training.tables import Place, Room, Tables
 
 Line = dict[str, Any]
 # Entities, triples and relations of the random graphs.
@@ -53,6 +53,7 @@ SIZES = {
     "5M": (5_000_000, 20_000_000),
 }
 RELATIONS = 1000
+PLACES: tuple[Place, ...] = ("device", "host", "disk")
 FREEBASE = (86_000_000, 338_000_000, 14_824)
 
 
@@ -64,6 +65,7 @@ class Bench:
         self.on_gpu = self.device.type == "cuda"
         self.data: Path | None = options.data
         self.seconds: float = 2.0 if self.small else options.seconds
+        self.for_gpus = ("compact-adam",) if self.on_gpu else ()
         self.bandwidth = self.copy_bandwidth()
 
     def scaled(self, number: int) -> int:
@@ -126,7 +128,10 @@ class Bench:
             Room().zeros((rows, width), place).uniform_(-bound, bound, generator=generator)
             for rows, width in ((entities, geometry.entity_width), (relations, geometry.relation_width))
         ]
-        states = [tuple(Room().zeros(optimizer.shape(*table.shape), place) for _ in optimizer.keeps) for table in both]
+        states = [
+            tuple(Room().zeros(kept.shape(*table.shape), place, kept.dtype) for kept in optimizer.keeps)
+            for table in both
+        ]
         return Tables(both[0], both[1], optimizer, states[0], states[1])
 
 
@@ -144,11 +149,12 @@ class Stepper:
 def step_bytes(settings: TrainingSettings, entities: int) -> float:
     """What a step must move: rows read once for their distances and points once for the gradients, then the update.
 
-    Adam on touched rows reads and writes a row and its two moments, Adagrad the row; over whole tables each row counts.
+    Adam on touched rows reads and writes a row and its two moments (compact: one, of half the size), Adagrad the row;
+    over whole tables each row counts.
     """
     width, places = settings.geometry.entity_width, settings.rows_touched
     rows = entities * -math.expm1(places * math.log1p(-1 / entities))  # how many differ, if drawn evenly
-    passes = {"adam": 6 * entities, "sparse-adam": 6 * rows, "adagrad": 2 * rows}
+    passes = {"adam": 6 * entities, "sparse-adam": 6 * rows, "compact-adam": 3 * rows, "adagrad": 2 * rows}
     return 4 * width * (2 * places + passes[settings.resolved(entities).optimizer])
 
 
@@ -159,21 +165,20 @@ def check(bench: Bench) -> list[Line]:
     """Fast against reference, at sizes that are no powers of two, step by step from the same state."""
     lines = []
     for model, norm in (("transe", 1), ("transe", 2), ("rotate", 1), ("rotate", 2)):
-        for optimizer in ("adam", "sparse-adam", "adagrad"):
+        for optimizer in ("adam", "sparse-adam", *bench.for_gpus, "adagrad"):
             for shared in (0, 96):
                 values = {"model": model, "norm": norm, "optimizer": optimizer, "negatives_shared": shared}
                 settings = TrainingSettings(dim=37, batch=500, negatives=50, margin=9.0, l2=1e-5, steps=6).changed(
                     values
                 )
-                lines += [check_case(bench, settings, host) for host in (False, True) if bench.on_gpu or not host]
+                elsewhere = bench.on_gpu and OPTIMIZERS[optimizer].is_sparse
+                lines += [check_case(bench, settings, place) for place in (PLACES if elsewhere else PLACES[:1])]
     return lines
 
 
-def check_case(bench: Bench, settings: TrainingSettings, host: bool) -> Line:
+def check_case(bench: Bench, settings: TrainingSettings, place: Place) -> Line:
     """One of them. Vectors differ by rounding; a larger difference ends the run."""
-    entities, relations, line = 5000, 11, {"row": "check", **named(settings), "host": host}
-    if host and not OPTIMIZERS[settings.optimizer].is_sparse:
-        return line | {"worst": 0.0}
+    entities, relations, line = 5000, 11, {"row": "check", **named(settings), "tables": place}
     triples = bench.random_graph(entities, 20_000, relations)
     triples[:3000, 0] = 7  # a hub, which many negatives are true for
     tables = bench.tables(entities, relations, settings)
@@ -181,9 +186,7 @@ def check_case(bench: Bench, settings: TrainingSettings, host: bool) -> Line:
     sampler = Sampler(triples, entities, relations, settings)
     worst, bits = 0.0, []
     for run in range(2):
-        mine, other = copy.deepcopy(start), copy.deepcopy(start)
-        if host:
-            mine = to_host(mine)
+        mine, other = moved_to(copy.deepcopy(start), place), copy.deepcopy(start)
         fast, _ = fastest_step(mine, sampler, settings)
         slow = ReferenceStep(other, sampler, settings)
         for number in range(settings.steps):
@@ -207,16 +210,16 @@ def check_case(bench: Bench, settings: TrainingSettings, host: bool) -> Line:
     return line | {"worst": worst}
 
 
-def to_host(tables: Tables) -> Tables:
-    """The entities' table and what is kept beside it in the host's memory, where the device reaches it."""
-    from ookg.training.gpu_memory import host_zeros
+def moved_to(tables: Tables, place: Place) -> Tables:
+    """The entities' table and what is kept beside it at a place for a GPU's tables."""
+    if place == "device":
+        return tables
 
     def moved(table: Tensor) -> Tensor:
-        there = host_zeros(*table.shape)
-        there.copy_(table)
-        return there
+        return Room(place).zeros(tuple(table.shape), table.device, table.dtype).copy_(table)
 
     tables.entities, tables.entity_state = moved(tables.entities), tuple(moved(kept) for kept in tables.entity_state)
+    tables.place = place
     return tables
 
 
@@ -230,8 +233,8 @@ def timed_steps(bench: Bench, triples: Tensor, sizes: tuple[int, int], settings:
     sampler = Sampler(triples, entities, relations, settings)
     assert len(sampler.tails.keys) == len(sampler.heads.keys)  # made now, while there is room to sort
     tables = bench.tables(entities, relations, settings)
-    if more.get("host"):
-        tables = to_host(tables)
+    if "tables" in more:
+        tables = moved_to(tables, more["tables"])
         bench.forget()
     step, note = fastest_step(tables, sampler, settings)
     if note:
@@ -255,7 +258,7 @@ def steps(bench: Bench) -> list[Line]:
         graph = bench.random_graph(bench.scaled(entities), bench.scaled(triples))
         for model in ("transe", "rotate"):
             for batch in (1024, 8192):
-                for optimizer in ("adam", "sparse-adam", "adagrad"):
+                for optimizer in ("adam", "sparse-adam", *bench.for_gpus, "adagrad"):
                     settings = TrainingSettings(model=model, batch=bench.scaled(batch), optimizer=optimizer)
                     line = timed_steps(
                         bench, graph, (bench.scaled(entities), RELATIONS), settings, row="steps", size=label
@@ -297,7 +300,7 @@ def freebase(bench: Bench) -> list[Line]:
 
 
 def host(bench: Bench) -> list[Line]:
-    """5 M entities, their rows on the device and in the host's memory."""
+    """5 M entities, their rows on the device, in the host's memory and in a file."""
     entities, triples = (bench.scaled(size) for size in SIZES["5M"])
     graph, lines = bench.random_graph(entities, triples), []
     for values in (
@@ -307,8 +310,8 @@ def host(bench: Bench) -> list[Line]:
     ):
         settings = TrainingSettings().changed(values)
         settings = settings.changed({"batch": bench.scaled(settings.batch)})
-        for on_host in (False, True):
-            lines.append(said(timed_steps(bench, graph, (entities, RELATIONS), settings, row="host", host=on_host)))
+        for place in PLACES:
+            lines.append(said(timed_steps(bench, graph, (entities, RELATIONS), settings, row="host", tables=place)))
     return lines
 
 
@@ -466,14 +469,15 @@ def accuracy(bench: Bench) -> list[Line]:
     last = len(growing.snapshots) - 1
     sizes = growing.snapshots[last].num_entities, growing.snapshots[last].num_relations
     whole, tests = growing.until(last, "train"), growth_tests(growing, "valid")
-    for values in VARIANTS + SHARED_VARIANTS:
+    compact: tuple[Line, ...] = tuple({"optimizer": optimizer} for optimizer in bench.for_gpus)
+    for values in VARIANTS + compact + SHARED_VARIANTS:
         settings = TrainingSettings(margin=9.0).changed(values)
         mrr = tests.measure(trained(whole, sizes, settings), last).mrr
         lines.append(said({"row": "accuracy", "set": "ENTITY", **named(settings), "mrr": mrr}))
     head_10: Any = read_packed(bench.data / "FB15k-Head-10.npz")
     graph = GraphStatistics.count(head_10.train, head_10.num_known, head_10.num_trained)
     unknown = head_10.num_entities - head_10.num_known
-    for values in VARIANTS:
+    for values in VARIANTS + compact:
         settings = PRESETS["fb15k"].changed(values)
         # The authors' code has a row for each new entity too, which negatives are drawn from.
         embedding = trained(head_10.train, (head_10.num_known, head_10.num_trained), settings, unknown)

@@ -83,7 +83,7 @@ def interpreted() -> Callable[[str], str]:
         # The interpreter is chosen when Triton is imported, so this is a process of its own.
         environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
         result = subprocess.run(
-            [sys.executable, file], env=environment, capture_output=True, text=True, timeout=300, check=False
+            [sys.executable, file], env=environment, capture_output=True, text=True, timeout=1800, check=False
         )
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout

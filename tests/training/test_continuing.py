@@ -269,6 +269,16 @@ def test_the_reference_step_goes_the_same_way(
     torch.testing.assert_close(fast.relations, slow.embedding.relations, rtol=1e-3, atol=1e-3)
 
 
+def test_what_a_gpu_trained_in_less_memory_is_updated_on_a_cpu(
+    embedding: Embedding, settings: TrainingSettings
+) -> None:
+    compact, sparse = (
+        continue_training(embedding, growth(), settings.changed({"optimizer": name}), UPDATE).embedding.entities
+        for name in ("compact-adam", "sparse-adam")
+    )
+    assert torch.equal(compact, sparse)
+
+
 def test_the_steps_of_a_gpu_go_the_same_way(interpreted: Callable[[str], str]) -> None:
     pytest.importorskip("triton", reason="Triton is not installed: its kernels cannot be interpreted")
     assert "both ways equal" in interpreted(__file__)

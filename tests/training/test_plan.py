@@ -16,7 +16,7 @@ from ookg.training import plan as planning
 from ookg.training.loop import TrainingRun
 from ookg.training.plan import plan, room_for, steps_per_second
 from ookg.training.settings import TrainingSettings
-from ookg.training.tables import Room, Tables
+from ookg.training.tables import Place, Room, Tables
 from ookg.training.trainer import Trainer
 
 TRIPLES = torch.tensor([[0, 0, 1], [1, 0, 2], [2, 1, 3], [3, 1, 4], [4, 0, 0], [5, 2, 6]])
@@ -104,6 +104,34 @@ def test_tables_in_a_file_have_the_same_bits(optimizer: str, tmp_path: Path) -> 
     again = TrainingRun(Trainer(TRIPLES, *SIZES, settings, room=Room("disk", tmp_path)), tmp_path / "state-device")
     assert again.resume()
     assert torch.equal(again.trainer.entity_vectors, ends[0].entity_vectors)
+
+
+@pytest.mark.parametrize("place", ["device", "disk"])
+def test_the_best_vectors_are_kept_where_the_tables_lie(place: Place, tmp_path: Path) -> None:
+    settings = SETTINGS.changed({"validate_every": 2, "patience": 2})
+    figures = iter([0.1, 0.3, 0.2, 0.2])
+    seen: list[torch.Tensor] = []
+
+    def validate(entities: torch.Tensor, relations: torch.Tensor) -> float:
+        del relations
+        seen.append(entities.clone())
+        return next(figures)
+
+    trainer = Trainer(TRIPLES, *SIZES, settings, room=Room(place, tmp_path))
+    end = TrainingRun(trainer, validate=validate).run()
+    assert (end.step, len(seen)) == (4, 4)
+    assert torch.equal(end.entity_vectors, seen[1])
+    assert not torch.equal(trainer.entity_vectors, seen[1])
+
+
+def test_a_copy_for_which_a_gpu_has_no_room_is_in_the_machines_memory() -> None:
+    class OnFullDevice(torch.Tensor):
+        def clone(self, *, memory_format: torch.memory_format | None = None) -> torch.Tensor:
+            raise torch.OutOfMemoryError
+
+    vectors = torch.rand(3, 2)
+    there = Trainer(TRIPLES, *SIZES, SETTINGS).copied(vectors.as_subclass(OnFullDevice))
+    assert torch.equal(there.as_subclass(torch.Tensor), vectors)
 
 
 def test_no_room_for_a_file_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

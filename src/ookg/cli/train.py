@@ -92,8 +92,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--optimizer",
         choices=OPTIMIZERS,
-        help="adam changes whole tables at each step; sparse-adam and adagrad only the rows that it touches; auto is "
-        f"adam, or sparse-adam for a large graph ({defaults.optimizer})",
+        help="adam changes whole tables at each step; sparse-adam and adagrad only the rows that it touches; "
+        "compact-adam is sparse-adam in half the memory, for a GPU; auto is adam, or for a large graph sparse-adam, or "
+        f"compact-adam where only that fits on the GPU ({defaults.optimizer})",
     )
     for name, (kind, text) in NUMBERS.items():
         option = option_of(name)

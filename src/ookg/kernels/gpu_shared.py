@@ -71,12 +71,18 @@ def sample_triples(
 
 
 @triton.jit
-def moved_anchor(
-    entities_ptr, parameters_ptr, anchor, relation, column, inside, phase,
+def point_and_gap(
+    entities_ptr, parameters_ptr, ids_ptr, relations_ptr, i, column, inside, phase, batch,
     DIM: tl.constexpr, COMPLEX: tl.constexpr, CORRUPTS_HEAD: tl.constexpr,
 ):  # fmt: skip
-    """The point of a triple: the anchor moved by the relation. Real and imaginary parts, and the turn's two."""
+    """The point of a triple, which is the anchor moved by the relation, the turn that moved it, and the answer's gap.
+
+    Real and imaginary parts each: x, y; cosine, sine; dx, dy. Those that there are not are others again.
+    """
     WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
+    answer = tl.load(ids_ptr + i).to(tl.int64)
+    anchor = tl.load(ids_ptr + batch + i).to(tl.int64)
+    relation = tl.load(relations_ptr + i).to(tl.int64)
     x = tl.load(entities_ptr + anchor * WIDTH + column, mask=inside, other=0.0)
     parameter = tl.load(parameters_ptr + relation * DIM + column, mask=inside, other=0.0)
     y, cosine, sine = x, x, x
@@ -91,7 +97,11 @@ def moved_anchor(
         x = x - parameter
     else:
         x = x + parameter
-    return x, y, cosine, sine
+    dx = x - tl.load(entities_ptr + answer * WIDTH + column, mask=inside, other=0.0)
+    dy = dx
+    if COMPLEX:
+        dy = y - tl.load(entities_ptr + answer * WIDTH + DIM + column, mask=inside, other=0.0)
+    return x, y, cosine, sine, dx, dy
 
 
 @triton.jit
@@ -104,18 +114,14 @@ def points(
     WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
     column = tl.arange(0, BLOCK)
     inside = column < DIM
-    answer = tl.load(ids_ptr + i).to(tl.int64)
-    anchor = tl.load(ids_ptr + batch + i).to(tl.int64)
-    relation = tl.load(relations_ptr + i).to(tl.int64)
-    x, y, _, _ = moved_anchor(
-        entities_ptr, parameters_ptr, anchor, relation, column, inside, phase, DIM, COMPLEX, CORRUPTS_HEAD
-    )
-    dx = x - tl.load(entities_ptr + answer * WIDTH + column, mask=inside, other=0.0)
+    x, y, _, _, dx, dy = point_and_gap(
+        entities_ptr, parameters_ptr, ids_ptr, relations_ptr, i, column, inside, phase, batch,
+        DIM, COMPLEX, CORRUPTS_HEAD,
+    )  # fmt: skip
     out = points_ptr + i * WIDTH + column
     tl.store(out, x, mask=inside)
     squares = dx * dx
     if COMPLEX:
-        dy = y - tl.load(entities_ptr + answer * WIDTH + DIM + column, mask=inside, other=0.0)
         tl.store(out + DIM, y, mask=inside)
         squares += dy * dy
     if GAP == SUM_OF_SIZES:
@@ -260,17 +266,11 @@ def ends(
     WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
     column = tl.arange(0, BLOCK)
     inside = column < DIM
-    answer = tl.load(ids_ptr + i).to(tl.int64)
-    anchor = tl.load(ids_ptr + batch + i).to(tl.int64)
-    relation = tl.load(relations_ptr + i).to(tl.int64)
-    x, y, cosine, sine = moved_anchor(
-        entities_ptr, parameters_ptr, anchor, relation, column, inside, phase, DIM, COMPLEX, CORRUPTS_HEAD
-    )
+    x, y, cosine, sine, dx, dy = point_and_gap(
+        entities_ptr, parameters_ptr, ids_ptr, relations_ptr, i, column, inside, phase, batch,
+        DIM, COMPLEX, CORRUPTS_HEAD,
+    )  # fmt: skip
     pulled = tl.load(pulled_ptr + i)
-    dx = x - tl.load(entities_ptr + answer * WIDTH + column, mask=inside, other=0.0)
-    dy = dx
-    if COMPLEX:
-        dy = y - tl.load(entities_ptr + answer * WIDTH + DIM + column, mask=inside, other=0.0)
     if GAP == SUM_OF_SIZES:
         dx = sign(dx)
     elif GAP == SUM_OF_MODULI:

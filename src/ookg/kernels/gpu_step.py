@@ -304,14 +304,14 @@ def adam(table_ptr, mean_ptr, square_ptr, where, mask, value, gradient, rate, co
 
 
 @triton.jit
-def gradient_of_pairs(
-    points_ptr, coefficients_ptr, order_ptr, place, live, x, y, column, inside, batch,
+def with_pairs(
+    gx, gy, points_ptr, coefficients_ptr, order_ptr, place, live, x, y, column, inside, batch,
     DIM: tl.constexpr, COLUMNS: tl.constexpr, COMPLEX: tl.constexpr, GAP: tl.constexpr,
 ):  # fmt: skip
-    """What a tile of pairs adds to the gradient of their entity: real and imaginary parts.
+    """The gradient of an entity, real and imaginary parts, with what a tile of its pairs adds to it.
 
     place, live: the pairs' places in the order, and which of them are this entity's
-    x, y: the entity's vector, y only where it is complex
+    x, y: the entity's vector; y and gy are used only where it is complex
     """
     WIDTH: tl.constexpr = 2 * DIM if COMPLEX else DIM
     pair = tl.load(order_ptr + place, mask=live, other=0)
@@ -334,10 +334,9 @@ def gradient_of_pairs(
         dy *= inverse
     elif COMPLEX:
         dy = y[None, :] - py
-    gx = tl.sum(tl.where(is_anchor[:, None], px, coefficient[:, None] * dx), axis=0)
-    gy = gx
+    gx += tl.sum(tl.where(is_anchor[:, None], px, coefficient[:, None] * dx), axis=0)
     if COMPLEX:
-        gy = tl.sum(tl.where(is_anchor[:, None], py, coefficient[:, None] * dy), axis=0)
+        gy += tl.sum(tl.where(is_anchor[:, None], py, coefficient[:, None] * dy), axis=0)
     return gx, gy
 
 
@@ -356,7 +355,7 @@ def entities(
     where = entity * WIDTH + column
     x = tl.load(table_ptr + where, mask=inside, other=0.0)
     gx = 2 * l2 * x
-    y = x
+    y, gy = x, gx
     if COMPLEX:
         y = tl.load(table_ptr + where + DIM, mask=inside, other=0.0)
         gy = 2 * l2 * y
@@ -365,13 +364,10 @@ def entities(
     for start in range(first, last, TILE):
         place = start + tl.arange(0, TILE)
         live = place < last
-        added_x, added_y = gradient_of_pairs(
-            points_ptr, coefficients_ptr, order_ptr, place, live, x, y, column, inside, batch,
+        gx, gy = with_pairs(
+            gx, gy, points_ptr, coefficients_ptr, order_ptr, place, live, x, y, column, inside, batch,
             DIM, COLUMNS, COMPLEX, GAP,
         )  # fmt: skip
-        gx += added_x
-        if COMPLEX:
-            gy += added_y
     updates = tl.load(updates_ptr).to(tl.float64)
     correction_1 = (1.0 - tl.exp(updates * LOG_BETA_1)).to(tl.float32)
     correction_2 = (1.0 - tl.exp(updates * LOG_BETA_2)).to(tl.float32)

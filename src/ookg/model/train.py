@@ -37,9 +37,9 @@ from ookg.storage.journals import open_journal
 from ookg.system.files import atomic_write, check_room
 from ookg.system.machine import processor
 from ookg.system.progress import Progress, tell
-from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_device
-from ookg.training.plan import Plan, Wanted, plan, room_for, steps_per_second
-from ookg.training.settings import RETIRED, TrainingSettings
+from ookg.training.loop import TrainedTables, TrainingRun, Validate, choose_device, fingerprint_of
+from ookg.training.plan import Plan, Wanted, plan, room_for, steps_per_second, with_optimizer
+from ookg.training.settings import COMPACT, RETIRED, TrainingSettings
 from ookg.training.trainer import Trainer
 from ookg.types import BoolArray, IntArray
 from ookg.version import __version__
@@ -59,6 +59,16 @@ class Storage:
     def state_path(self) -> Path:
         """The state of an unfinished run."""
         return self.directory / STATE_FILE
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the run, unfinished or finished, was begun with; nothing where there is none, or it is damaged."""
+        if self.state_path.exists():
+            return fingerprint_of(self.state_path)
+        try:
+            return load_checkpoint(self.directory).settings if holds_model(self.directory) else {}
+        except OokgError:
+            return {}
 
     def prepare(self) -> None:
         """Refuse to lose anything that was not meant to be lost."""
@@ -113,8 +123,8 @@ def train(
     settings = settings.validated(len(triples))
     if valid is not None:
         settings = replace(settings, held_out=0)
-    settings = settings.resolved(len(triples.entities))  # what is stored says by which optimiser
     target, digest = choose_device(device), _digest(triples)
+    settings = _with_optimizer(triples, settings, target, tables, storage)  # what is stored says by which one
     fingerprint = settings.to_dict() | {"training triples": digest}
     validate = None
     if valid is not None:
@@ -245,6 +255,19 @@ def _to_train_on(triples: TripleSource, progress: bool = False) -> Triples:
     if not len(triples):
         raise InputError(f"{triples.source}: no triples to train on")
     return triples
+
+
+def _with_optimizer(
+    triples: Triples, settings: TrainingSettings, device: torch.device, tables: Wanted, storage: Storage | None
+) -> TrainingSettings:
+    """Settings with the optimiser that "auto" is, or was when the run began that is resumed."""
+    resolved = with_optimizer((len(triples.entities), len(triples.relations), len(triples)), settings, device, tables)
+    by_memory = ("sparse-adam", COMPACT)
+    if settings.optimizer == "auto" and resolved.optimizer in by_memory and storage is not None and storage.resume:
+        begun = storage.settings.get("optimizer")
+        if begun in by_memory:  # another amount of memory may be free by now
+            return replace(resolved, optimizer=begun)
+    return resolved
 
 
 def _planned(

@@ -34,7 +34,7 @@ from ookg.newcomers.propagation import propagated
 from ookg.system.progress import Reporter
 from ookg.training.loop import TrainingRun
 from ookg.training.schedule import LinearSchedule
-from ookg.training.settings import TrainingSettings
+from ookg.training.settings import COMPACT, TrainingSettings
 from ookg.training.tables import Tables
 from ookg.training.trainer import Trainer
 from ookg.types import FloatArray, IntArray
@@ -211,6 +211,8 @@ def continue_training(
     _check(embedding, growth, settings)
     steps, triples = update.steps_for(growth, settings), _triples(embedding, growth, update.mode)
     training = update.training(growth, settings)
+    if training.optimizer == COMPACT and embedding.device.type == "cpu":  # trained on a GPU, which is not here now
+        training = replace(training, optimizer="sparse-adam")
     gap = embedding.mean_gap  # before the work: a model that cannot say it is refused
     if not steps or not len(triples):
         start = _start(embedding, growth, training, update)

@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls
-"""Tables in the host's memory for a training step on a GPU: the rows that it touches are brought to the device.
+"""Tables in the host's memory, or in a file, for a training step on a GPU: the rows that it touches are brought there.
 
-They are read ahead while the step before computes, and written back when they have moved. What both steps touch is
-handed over on the device, so the numbers are those of a table on the device.
+They are read ahead of the step, and written back when they have moved. What the step before it touches too is handed
+over on the device, so the numbers are those of a table on the device.
 """
 
 from __future__ import annotations
@@ -56,6 +56,29 @@ class HostRows:
                 mine, places.sorted, theirs, earlier.places.sorted, places.size, places.last_key,
                 **_cut(mine), SEARCH=places.size.bit_length(), num_warps=1,
             )  # fmt: skip
+
+
+class FileRows(HostRows):
+    """The same for tables that the device cannot read, since they are mapped from a file: the host copies the rows.
+
+    It waits for the device to say which, and takes them in the order in which they lie in the file.
+    """
+
+    def bring(self) -> None:
+        """Read the rows from the file."""
+        keys = self.places.sorted.cpu()
+        is_first = keys < self.places.last_key
+        is_first[1:] &= keys[1:] != keys[:-1]
+        self.rows = keys[is_first].long() + self.places.key_offset
+        self.here = is_first.nonzero().flatten().to(self.ids.device)
+        super().bring()
+
+    def _copy(self, *, to_table: bool) -> None:
+        for table, local in zip(self.tables, self.local, strict=True):
+            if to_table:
+                table.index_copy_(0, self.rows, local.index_select(0, self.here).to(table.device))
+            else:
+                local.index_copy_(0, self.here, table.index_select(0, self.rows).to(local.device))
 
 
 def _cut(table: Tensor) -> dict[str, int]:

@@ -16,10 +16,10 @@ from ookg.training.settings import TrainingSettings
 PLACE_BYTES = 80
 
 
-def step_bytes(settings: TrainingSettings, row_numbers: int, *, host: bool) -> int:
+def step_bytes(settings: TrainingSettings, row_bytes: int, *, host: bool) -> int:
     """About as much as a step holds on the GPU beside the tables.
 
-    row_numbers: of a row of the entities' table and what is kept of it; host: whether these are brought for each step
+    row_bytes: of a row of the entities' table and what is kept of it; host: whether these are brought for each step
     """
     width, places, batch = settings.geometry.entity_width, settings.rows_touched, settings.batch
     numbers = 2 * batch * width + places  # points and gradients at them; derivatives
@@ -28,18 +28,17 @@ def step_bytes(settings: TrainingSettings, row_numbers: int, *, host: bool) -> i
         # Both sides of the sets also turned, the derivatives by each, and a gradient for each place.
         numbers = (3 * batch + 2 * sets * settings.negatives + places) * width + 3 * batch * settings.negatives
     numbers += batch * settings.dim  # the relations' gradients
-    if host:
-        numbers += 2 * places * row_numbers
-    return 4 * numbers + PLACE_BYTES * places
+    brought = 2 * places * row_bytes if host else 0
+    return 4 * numbers + brought + PLACE_BYTES * places
 
 
-def host_zeros(*shape: int) -> Tensor:
+def host_zeros(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
     """Zeros in the machine's memory, which a GPU reads and writes by itself as long as this tensor is there."""
     # Not by `pin_memory`: that takes a power of two of bytes, and makes a copy. These are pages of their own, which
     # need not be written to be zero.
-    size = 4 * math.prod(shape)
+    size = dtype.itemsize * math.prod(shape)
     try:
-        table = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.float32).view(shape)
+        table = torch.frombuffer(mmap.mmap(-1, size), dtype=dtype).view(shape)
     except OSError as error:
         raise _no_room(size, str(error.strerror)) from error
     if torch.cuda.is_available():
@@ -52,7 +51,7 @@ def host_zeros(*shape: int) -> Tensor:
 
 def _no_room(size: int, why: str) -> InputError:
     problem = f"no {size / 1e9:,.1f} GB of the machine's memory for tables that a GPU reaches ({why})"
-    return InputError(f"{problem}; lower --dim, or train by --device cpu")
+    return InputError(f"{problem}; put them in a file with --tables disk, or lower --dim")
 
 
 def _unregister(address: int) -> None:

@@ -61,9 +61,9 @@ class SharedTritonStep(CapturedStep):
 
     draws: list[SharedDraw]
 
-    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings, host: bool | None = None) -> None:
+    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> None:
         self.shared = min(settings.negatives_shared, sampler.batch)
-        super().__init__(tables, sampler, settings, host)
+        super().__init__(tables, sampler, settings)
         batch, count, width = sampler.batch, settings.negatives, tables.entities.shape[1]
         self.sets = -(-batch // self.shared)
 

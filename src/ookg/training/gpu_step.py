@@ -17,11 +17,13 @@ from ookg.errors import InputError
 from ookg.kernels import gpu_step as compute
 from ookg.kernels import gpu_touched as touched
 from ookg.kernels import randomness
-from ookg.training.gpu_host import HostRows
+from ookg.training.gpu_host import FileRows, HostRows
 from ookg.training.gpu_places import SortedPlaces
 from ookg.training.sampling import NEGATIVES, ORDER, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
+
+WAYS = {"sparse-adam": touched.ADAM, "compact-adam": touched.COMPACT_ADAM, "adagrad": touched.ADAGRAD}
 
 
 class Draw:
@@ -49,18 +51,19 @@ class Draw:
 class CapturedStep(ABC):
     """A step that computes, while it already draws and sorts the next one's batch.
 
-    The first step of each side runs kernel by kernel and compiles them; from then on a captured graph is replayed.
-
-    host: whether the entities' table lies in the host's memory; by default that is seen
+    The first step of each side runs kernel by kernel and compiles them; from then on a captured graph is replayed. With
+    tables in a file all run kernel by kernel: the host has rows to copy.
     """
 
     name = "triton"
 
-    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings, host: bool | None = None) -> None:
+    def __init__(self, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> None:
         self.tables, self.sampler, self.settings = tables, sampler, settings
         self.rate_of: Callable[[int], float] = settings.rate
         self.device = device = sampler.triples.device
         self.on_gpu = device.type == "cuda"
+        self.is_captured = self.on_gpu and tables.place != "disk"
+        self.streams = [torch.cuda.Stream(device) for _ in range(2)] if self.on_gpu else []
         self.triples = sampler.triples.contiguous()
         self.weight = sampler.weight.float().contiguous()
         row_type = torch.int32 if len(self.triples) < 1 << 31 else torch.int64
@@ -69,11 +72,12 @@ class CapturedStep(ABC):
         self.drawn: int | None = None  # the step whose draw is ready
         self.draws = [self.new_draw() for _ in range(2)]
         self.host_rows: list[HostRows] | None = None
-        if tables.entities.device.type != device.type if host is None else host:
+        if tables.place != "device":
             if not tables.optimizer.is_sparse:
-                problem = f"{tables.optimizer.name} moves every row, which the host's memory is too slow for"
-                raise InputError(f"{problem}; use --optimizer sparse-adam or adagrad")
-            self.host_rows = [HostRows((tables.entities, *tables.entity_state), draw.places) for draw in self.draws]
+                problem = f"{tables.optimizer.name} moves every row, which is too slow where they are not on the GPU"
+                raise InputError(f"{problem}; use --optimizer sparse-adam, compact-adam or adagrad")
+            kind = FileRows if tables.place == "disk" else HostRows
+            self.host_rows = [kind((tables.entities, *tables.entity_state), draw.places) for draw in self.draws]
         self.relation_gradients = torch.empty(sampler.batch, settings.dim, device=device)
         self.losses, self.loss = torch.empty(sampler.batch, device=device), torch.empty((), device=device)
         # What a captured step reads anew each time it is replayed.
@@ -113,7 +117,7 @@ class CapturedStep(ABC):
         self._shuffle(number + 1)
         self.tables.updates += 1
         self._tell_device(self.tables.updates, self.tables.optimizer.rate(self.rate_of(number)))
-        if not self.on_gpu or not self.has_run[side]:
+        if not self.is_captured or not self.has_run[side]:
             self._run(side)
             self.has_run[side] = True
         else:
@@ -152,17 +156,17 @@ class CapturedStep(ABC):
     def _run(self, side: int) -> None:
         """One step, and beside it the draw of the next; the relations' update runs beside the entities'.
 
-        Rows in the host's memory are read ahead while this step computes. Those that it moves itself may be read before
-        or after it writes them back: the next step takes them from here.
+        Rows that are not on the device are read ahead, out of the host's memory while this step computes. Those that it
+        moves itself may be read before or after it writes them back: the next step takes them from here.
         """
         main = torch.cuda.current_stream() if self.on_gpu else None
-        with self._beside(main):
+        with self._beside(main, 0):
             self.draw(1 - side)
             self.sort(1 - side)
             if self.host_rows:
                 self.host_rows[1 - side].bring()
         self.pass_rows(side)
-        with self._beside(main):
+        with self._beside(main, 1):
             self.pass_relations(side)
             torch.sum(self.losses, dim=0, out=self.loss)
         self.pass_entities(side)
@@ -174,22 +178,19 @@ class CapturedStep(ABC):
         self.updates += 1
 
     @contextmanager
-    def _beside(self, main: Any) -> Iterator[None]:
-        """A second stream that starts from where the main one is."""
+    def _beside(self, main: Any, number: int) -> Iterator[None]:
+        """Another stream, which starts from where the main one is."""
         if main is None:
             yield
             return
-        stream = torch.cuda.Stream()
+        stream = self.streams[number]
         stream.wait_stream(main)
-        self.beside = [*getattr(self, "beside", []), stream]
         with torch.cuda.stream(stream):
             yield
 
     def _join(self, main: Any) -> None:
-        if main is not None:
-            for stream in self.beside:
-                main.wait_stream(stream)
-            self.beside = []
+        for stream in self.streams:
+            main.wait_stream(stream)
 
     @property
     def _shape(self) -> dict[str, Any]:
@@ -229,13 +230,13 @@ class CapturedStep(ABC):
         touched.touched_rows[(places.size,)](
             table, state[0], state[-1], gradients, places.sorted, places.order, *step,
             places.size, places.last_key, places.key_offset,
-            WIDTH=width, BLOCK=triton.next_power_of_2(width), TILE=4, ADAGRAD=self.is_adagrad, LOCAL=local, num_warps=2,
+            WIDTH=width, BLOCK=triton.next_power_of_2(width), TILE=4, WAY=self.way, LOCAL=local, num_warps=2,
         )  # fmt: skip
 
     @property
-    def is_adagrad(self) -> bool:
-        """Whether what is kept of a row is one number."""
-        return self.tables.optimizer.keeps_rows
+    def way(self) -> int:
+        """How `ookg.kernels.gpu_touched` moves rows."""
+        return int(WAYS[self.tables.optimizer.name].value)
 
 
 class TritonStep(CapturedStep):
@@ -249,9 +250,8 @@ class TritonStep(CapturedStep):
         sampler: Sampler,
         settings: TrainingSettings,
         tuning: compute.KernelShape | None = None,
-        host: bool | None = None,
     ) -> None:
-        super().__init__(tables, sampler, settings, host)
+        super().__init__(tables, sampler, settings)
         self.tuning = tuning or compute.KernelShape.measured(settings.geometry)
         batch, width = sampler.batch, tables.entities.shape[1]
         self.coefficients = torch.empty(batch, settings.negatives + 2, device=self.device)
@@ -306,6 +306,6 @@ class TritonStep(CapturedStep):
         touched.touched_entities[(places.size,)](
             table, state[0], state[-1], self.points, self.coefficients, places.sorted, places.order, *step,
             places.size, places.last_key, places.key_offset,
-            COLUMNS=columns, TILE=self.tuning.touched_tile, ADAGRAD=self.is_adagrad, LOCAL=bool(self.host_rows),
+            COLUMNS=columns, TILE=self.tuning.touched_tile, WAY=self.way, LOCAL=bool(self.host_rows),
             num_warps=self.tuning.touched_warps, **self._shape,
         )  # fmt: skip

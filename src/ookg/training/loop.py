@@ -36,6 +36,9 @@ WAIT_STEPS = 32
 # A gain of a validation that counts, as a share of what was there, where triples are held out.
 LEAST_GAIN = 0.005
 
+# How reading a damaged state fails.
+DAMAGES = (SafetensorError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
+
 Validate = Callable[[Tensor, Tensor], float]
 
 
@@ -114,7 +117,9 @@ class TrainingRun:
         vectors = {"entities": self.trainer.entity_vectors, "relations": self.trainer.relation_vectors}
         figure = validate(vectors["entities"], vectors["relations"])
         if self.trainer.settings.patience and all(figure > earlier for _, earlier in self.validations):
-            self.best = {name: table.clone() for name, table in vectors.items()}
+            self.best = {}  # first, so that there is room for one copy
+            entities = self.trainer.copied(vectors["entities"])
+            self.best = {"entities": entities, "relations": vectors["relations"].to(entities.device)}
         self.validations.append((self.trainer.step_number, figure))
 
     def _figures(self, loss: Tensor) -> str:
@@ -215,7 +220,7 @@ class TrainingRun:
             header = {"validations": validations, "seconds": float(header["seconds"])}
         except OSError as error:
             raise OokgError(f"{path}: cannot be read ({error}); check its permissions") from error
-        except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        except DAMAGES as error:
             raise ModelFileError(f"{path}: damaged training state ({error}); {remedy}") from error
         fingerprint = UNSTATED | fingerprint
         for name, value in (UNSTATED | self.fingerprint).items():
@@ -226,6 +231,15 @@ class TrainingRun:
             if name not in tensors or tensors[name].shape != table.shape:
                 raise ModelFileError(f"{path}: damaged training state (no {name} that fits); {remedy}")
         return header, tensors
+
+
+def fingerprint_of(path: Path) -> dict[str, Any]:
+    """The fingerprint of a state; an empty one where it is damaged, which is reported when it is resumed."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return dict(json.loads(file.metadata()["ookg"])["fingerprint"])
+    except (OSError, *DAMAGES):
+        return {}
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,7 @@ from ookg.errors import InputError
 from ookg.system.machine import free_memory
 from ookg.training.gpu_memory import step_bytes
 from ookg.training.optimizers import OPTIMIZERS
-from ookg.training.settings import TrainingSettings
+from ookg.training.settings import COMPACT, TrainingSettings
 from ookg.training.tables import Place, Room
 from ookg.training.trainer import RATE_OVERFLOW, Trainer
 
@@ -34,6 +34,8 @@ class Plan:
     tables: where the entities' table lies, with what the optimiser keeps of it; table_bytes: how much that is
     memory_bytes: about as much memory as is needed in all; free_bytes: as much as the device has left, None where the
         system does not say
+    spared_bytes: what `sparse-adam` would take more for its tables, where that is too much for a GPU and "compact-adam"
+        is not; 0 else
     steps_per_second: measured over some steps; None before
     """
 
@@ -46,6 +48,7 @@ class Plan:
     free_bytes: int | None
     batch: int
     steps: int
+    spared_bytes: int = 0
     steps_per_second: float | None = None
 
     @property
@@ -65,6 +68,9 @@ class Plan:
             f"plan: {self.model} by {self.optimizer}; tables of {_size(self.table_bytes)} in {place}; "
             f"{_size(self.memory_bytes)} of memory are needed{free}"
         ]
+        if self.spared_bytes:
+            instead = f"those of sparse-adam would take {_size(self.table_bytes + self.spared_bytes)}"
+            lines.append(f"plan: {instead}, which the {self.device} has no memory for")
         if self.steps_per_second is not None and self.seconds is not None:
             rate = f"{self.steps_per_second:,.1f} steps of {self.batch:,} triples per second"
             lines.append(f"plan: {rate}, about {_time(self.seconds)} for {self.steps:,} steps")
@@ -75,49 +81,90 @@ class Plan:
         return asdict(self) | {"seconds": self.seconds}
 
 
+def with_optimizer(
+    sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, wanted: Wanted = "auto"
+) -> TrainingSettings:
+    """The settings with the optimiser that "auto" is for so many entities, relations and triples.
+
+    Of `sparse-adam` that is the compact form where only its tables fit into a GPU's memory: a step that has to bring
+    its rows takes many times as long.
+    """
+    resolved = settings.resolved(sizes[0])
+    if settings.optimizer == "auto" and wanted in ("auto", "device") and _spared_bytes(sizes, resolved, device):
+        return replace(resolved, optimizer=COMPACT)
+    return resolved
+
+
 def plan(
     sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, wanted: Wanted = "auto"
 ) -> Plan:
     """What a training of so many entities, relations and triples takes; nothing is measured yet.
 
-    wanted: where the tables are to lie. "auto" is the memory of the device; where they do not fit, a file, and for a
-        GPU the machine's memory
+    wanted: where the tables are to lie. "auto" is the memory of the device; where they do not fit, for a GPU the
+        machine's memory, and else a file
     """
     if wanted not in get_args(Wanted):
         raise InputError(f"tables {wanted!r}; choose {', '.join(get_args(Wanted))}")
-    entities, relations, triples = sizes
-    settings = settings.resolved(entities)
-    geometry, optimizer = settings.geometry, OPTIMIZERS[settings.optimizer]
-    row = geometry.entity_width + len(optimizer.keeps) * (1 if optimizer.keeps_rows else geometry.entity_width)
-    table_bytes = 4 * entities * row
-    others = 12 * relations * geometry.relation_width + TRIPLE_BYTES * triples + 16 * entities
+    settings = with_optimizer(sizes, settings, device, wanted)
+    place, table_bytes = _place(sizes, settings, device, wanted), _table_bytes(sizes, settings)
     free, on_gpu = free_memory(device), device.type == "cuda"
-    place: Place = "host" if on_gpu else "disk"
-    if wanted != "auto":
-        place = wanted
-    elif (
-        free is None or table_bytes + others + (step_bytes(settings, row, host=False) if on_gpu else 0) <= SHARE * free
-    ):
-        place = "device"
-    if on_gpu:
-        others += step_bytes(settings, row, host=place == "host")
-        _refuse_what_a_gpu_cannot_reach(place, table_bytes)
     is_elsewhere = place == "disk" or (place == "host" and on_gpu)
-    needed = others if is_elsewhere else others + table_bytes
-    batch = min(settings.batch, triples)
-    kind = "GPU" if device.type == "cuda" else "CPU"
+    others = _other_bytes(sizes, settings, device, brought=is_elsewhere)
+    batch = min(settings.batch, sizes[2])
+    spared = 0
+    if settings.optimizer == COMPACT and place == "device":
+        spared = _spared_bytes(sizes, replace(settings, optimizer="sparse-adam"), device)
     return Plan(
-        settings.model, kind, settings.optimizer, place, table_bytes, needed, free, batch, settings.steps
+        settings.model, "GPU" if on_gpu else "CPU", settings.optimizer, place, table_bytes,
+        others if is_elsewhere else others + table_bytes, free, batch, settings.steps, spared,
     )  # fmt: skip
 
 
-def _refuse_what_a_gpu_cannot_reach(place: Place, table_bytes: int) -> None:
-    if place == "disk":
-        raise InputError("tables disk with a GPU, which cannot read a file; use --tables host, or --device cpu")
-    free = free_memory(torch.device("cpu"))
-    if place == "host" and free is not None and table_bytes > free:
-        problem = f"tables of {_size(table_bytes)} fit neither into the GPU's memory nor into the machine's"
-        raise InputError(f"{problem}, of which {_size(free)} are free; use --device cpu, lower --dim or try adagrad")
+def _place(sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, wanted: Wanted) -> Place:
+    """Where the tables lie."""
+    if wanted == "device" or (wanted == "auto" and _fits(sizes, settings, device)):
+        return "device"
+    size, free, on_gpu = _table_bytes(sizes, settings), free_memory(torch.device("cpu")), device.type == "cuda"
+    if wanted == "host" and on_gpu and free is not None and size > free:
+        problem = f"tables of {_size(size)} do not fit into the machine's memory, of which {_size(free)} are free"
+        raise InputError(f"{problem}; use --tables disk, lower --dim or try adagrad")
+    is_enough = on_gpu and (free is None or size <= SHARE * free)
+    return "host" if wanted == "host" or (wanted == "auto" and is_enough) else "disk"
+
+
+def _table_bytes(sizes: tuple[int, int, int], settings: TrainingSettings) -> int:
+    """Of the entities' table, with what the optimiser keeps of it."""
+    return sizes[0] * OPTIMIZERS[settings.optimizer].row_bytes(settings.geometry.entity_width)
+
+
+def _other_bytes(
+    sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, *, brought: bool
+) -> int:
+    """Of all else in the device's memory; brought: whether it gets the rows of the entities for each step."""
+    entities, relations, triples = sizes
+    geometry = settings.geometry
+    size = 12 * relations * geometry.relation_width + TRIPLE_BYTES * triples + 16 * entities
+    if device.type == "cuda":
+        row_bytes = OPTIMIZERS[settings.optimizer].row_bytes(geometry.entity_width)
+        size += step_bytes(settings, row_bytes, host=brought)
+    return size
+
+
+def _fits(sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device) -> bool:
+    """Whether a device has memory for a training with its tables there."""
+    free = free_memory(device)
+    needed = _table_bytes(sizes, settings) + _other_bytes(sizes, settings, device, brought=False)
+    return free is None or needed <= SHARE * free
+
+
+def _spared_bytes(sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device) -> int:
+    """What compact tables take less than those of `sparse-adam`, where they alone fit into a GPU's memory; 0 else."""
+    compact = replace(settings, optimizer=COMPACT)
+    if device.type != "cuda" or settings.optimizer != "sparse-adam":
+        return 0
+    if _fits(sizes, settings, device) or not _fits(sizes, compact, device):
+        return 0
+    return _table_bytes(sizes, settings) - _table_bytes(sizes, compact)
 
 
 def room_for(planned: Plan, folder: Path | None) -> Room:

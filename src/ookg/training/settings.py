@@ -20,7 +20,8 @@ RETIRED = frozenset({"placeholder_entities"})
 # What stored settings mean that say nothing of these. What means the same is stored without them, as before there was a
 # choice, so that what is named by a digest of its settings keeps its name.
 UNSTATED: dict[str, Any] = {"optimizer": "adam", "negatives_shared": 0, "held_out": 0}
-OPTIMIZERS = ("auto", "adam", "sparse-adam", "adagrad")
+COMPACT = "compact-adam"  # for a GPU, whose memory is small
+OPTIMIZERS = ("auto", "adam", "sparse-adam", COMPACT, "adagrad")
 # "auto" is Adam on touched rows where there are more than so many times as many entities as a step touches rows. At
 # d 100, batch 1,024 and 64 negatives (67,584 rows) on two busy cores, it took 1.07, 0.93, 0.75 and 0.41 of the time of
 # Adam over whole tables with 15,000, 50,000, 150,000 and 1,000,000 entities: below, there is nothing to gain.
@@ -56,8 +57,9 @@ class TrainingSettings:
     dim: coordinates of an entity; margin: γ; temperature: α of the self-adversarial weights
     steps: how many; 0: by the size of the graph (`steps_for`), with a share of it held out to stop when it pays
     negatives: false triples per true one, each drawn on its own; batch: true triples per step
-    optimizer: "adam" over both whole tables; or "sparse-adam" or "adagrad", which change only the rows that a step
-        touches (`ookg.training.optimizers`); "auto" is one of the first two, by the size of the graph
+    optimizer: "adam" over both whole tables; or "sparse-adam", "compact-adam" or "adagrad", which change only the rows
+        that a step touches (`ookg.training.optimizers`); "auto" is one of the first two, by the size of the graph, and
+        the third where only that fits on a GPU (`ookg.training.plan`)
     lr: Adam's learning rate; lr_drops: shares of the steps at which it is divided by ten and Adam starts afresh
     l2: factor of ‖E‖² + ‖R‖², added to the loss; over both whole tables, or over the touched rows of them
     subsampling: weigh a triple by 1/sqrt(count(h, r) + count(r, t)), each count starting at 4

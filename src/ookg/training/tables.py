@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,25 +36,26 @@ class Room:
     place: Place = "device"
     folder: Path | None = None
 
-    def zeros(self, shape: tuple[int, ...], device: torch.device | str) -> Tensor:
+    def zeros(self, shape: tuple[int, ...], device: torch.device | str, dtype: torch.dtype = torch.float32) -> Tensor:
         """A table of zeros."""
         if self.place == "disk":
-            return _mapped_zeros(shape, self.folder or Path(gettempdir()))
+            return _mapped_zeros(shape, dtype, self.folder or Path(gettempdir()))
         if torch.device(device).type == "cuda":
-            return torch.zeros(shape, device=device) if self.place == "device" else host_zeros(*shape)
-        return _in_large_pages(torch.empty(shape)).zero_()
+            is_there = self.place == "device"
+            return torch.zeros(shape, dtype=dtype, device=device) if is_there else host_zeros(shape, dtype)
+        return _in_large_pages(torch.empty(shape, dtype=dtype)).zero_()
 
 
 def _in_large_pages(tensor: Tensor) -> Tensor:
     """Ask for large pages, before the first use: rows are far apart, and each would need a page of its own."""
     if tensor.nbytes >= LARGE_BYTES:
-        prefer_large_pages(tensor.numpy())
+        prefer_large_pages(tensor.view(torch.uint8).numpy())  # as bytes: NumPy does not know every type
     return tensor
 
 
-def _mapped_zeros(shape: tuple[int, ...], folder: Path) -> Tensor:
+def _mapped_zeros(shape: tuple[int, ...], dtype: torch.dtype, folder: Path) -> Tensor:
     """Zeros in a file without a name, which is gone when nobody uses it any more, however the process ends."""
-    size = 4 * int(np.prod(shape))
+    size = dtype.itemsize * math.prod(shape)
     try:
         with TemporaryFile(dir=folder) as file:
             # All of it is taken now: a disk that is full later would end the process without a word.
@@ -68,7 +69,7 @@ def _mapped_zeros(shape: tuple[int, ...], folder: Path) -> Tensor:
         raise InputError(f"{problem}; make room, choose another --out, or lower --dim") from error
     if hasattr(mmap, "MADV_RANDOM"):  # rows are far apart: what lies behind one is not read ahead
         mapped.madvise(mmap.MADV_RANDOM)
-    return torch.from_numpy(np.frombuffer(mapped, dtype=np.float32).reshape(shape))
+    return torch.frombuffer(mapped, dtype=dtype).view(shape)
 
 
 @dataclass
@@ -76,7 +77,8 @@ class Tables:
     """Two tables of parameters with what the optimiser keeps beside them, and how many updates that has seen.
 
     entities: (entities, entity_width); relations: (relations, relation_width)
-    entity_state, relation_state: what the optimiser keeps, of `Optimizer.shape`
+    entity_state, relation_state: what the optimiser keeps, in the order of `Optimizer.keeps`
+    place: where the entities lie, and what is kept of them
     """
 
     entities: Tensor
@@ -85,6 +87,7 @@ class Tables:
     entity_state: State
     relation_state: State
     updates: int = 0
+    place: Place = "device"
 
     @classmethod
     def initial(
@@ -104,7 +107,7 @@ class Tables:
         sizes = (num_entities, geometry.entity_width), (num_relations, geometry.relation_width)
 
         def state(size: tuple[int, int], where: Room) -> State:
-            return tuple(where.zeros(optimizer.shape(*size), device) for _ in optimizer.keeps)
+            return tuple(where.zeros(kept.shape(*size), device, kept.dtype) for kept in optimizer.keeps)
 
         try:
             tables = cls(
@@ -113,6 +116,7 @@ class Tables:
                 optimizer,
                 state(sizes[0], room),
                 state(sizes[1], Room()),
+                place=room.place,
             )
             tables.draw(settings)
             return tables
@@ -158,5 +162,5 @@ class Tables:
         """All tensors by name."""
         tensors = {"entities": self.entities, "relations": self.relations}
         for table, state in (("entities", self.entity_state), ("relations", self.relation_state)):
-            tensors |= {f"{table}_{name}": kept for name, kept in zip(self.optimizer.keeps, state, strict=True)}
+            tensors |= {f"{table}_{kept.name}": part for kept, part in zip(self.optimizer.keeps, state, strict=True)}
         return tensors

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.training.sampling import Sampler
 from ookg.training.schedule import Schedule
-from ookg.training.settings import TrainingSettings
+from ookg.training.settings import COMPACT, TrainingSettings
 from ookg.training.step import fastest_step
 from ookg.training.tables import Room, Tables
 
@@ -37,10 +38,14 @@ class Trainer:
     ) -> None:
         rows = num_entities + untrained_rows
         settings = settings.with_steps(len(triples)).resolved(rows)
+        if settings.optimizer == COMPACT and not triples.is_cuda:
+            remedy = "use --optimizer sparse-adam or adagrad, and --tables disk where memory is short"
+            raise InputError(f"optimizer {COMPACT} is for a GPU; {remedy}")
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
         self.sampler = Sampler(triples, rows, num_relations, settings)
-        self.tables = Tables.initial(rows, num_relations, settings, triples.device, room)
+        self.room = room or Room()
+        self.tables = Tables.initial(rows, num_relations, settings, triples.device, self.room)
         self.take_step, self.note = fastest_step(self.tables, self.sampler, settings)
         self.follow(Schedule(settings))
         self.after_step: Callable[[Tables], None] | None = None  # what is done to the tables, in place, after each step
@@ -98,8 +103,18 @@ class Trainer:
 
     @property
     def relation_vectors(self) -> Tensor:
-        """The relation vectors as they are now."""
-        return self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()
+        """The relation vectors as they are now, where the entity vectors lie."""
+        vectors = self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()
+        return vectors.to(self.tables.entities.device)
+
+    def copied(self, vectors: Tensor) -> Tensor:
+        """A copy of entity vectors: beside them where there is room, or in the machine's memory."""
+        if self.room.place == "disk":
+            return self.room.zeros(tuple(vectors.shape), "cpu").copy_(vectors)
+        try:
+            return vectors.clone()
+        except torch.OutOfMemoryError:  # of a GPU
+            return vectors.cpu()
 
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on."""
