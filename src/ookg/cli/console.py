@@ -359,21 +359,20 @@ def chosen_refine(arguments: argparse.Namespace, model: Model) -> RefineSettings
 def chosen_weights(arguments: argparse.Namespace) -> Weights | None:
     """The weights that the options say; None for the default."""
     from ookg.errors import InputError
-    from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform
+    from ookg.newcomers.reducer import WEIGHTS, Correlation, Degree, Precision
 
     belongs = {"power": Correlation, "smoothing": Degree, "prior": Precision}
     said = {option: getattr(arguments, option) for option in belongs if getattr(arguments, option) is not None}
     if len(said) > 1:
         each = [f"--{option} goes with {belongs[option].__name__.lower()} weights" for option in said]
         raise InputError(f"{' and '.join(each)}; give one of them")
-    kinds = {kind.__name__.lower(): kind for kind in (Uniform, *belongs.values())}
     name = arguments.weights or next((belongs[option].__name__.lower() for option in said), None)
     if name is None:
         return None
     for option in said:
-        if kinds[name] is not belongs[option]:
+        if WEIGHTS[name] is not belongs[option]:
             raise InputError(f"--{option} goes with --weights {belongs[option].__name__.lower()}, not {name}")
-    weights: Weights = kinds[name](**said)
+    weights: Weights = WEIGHTS[name](**said)
     return weights
 
 

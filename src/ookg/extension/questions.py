@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 import torch
@@ -34,7 +35,9 @@ from ookg.simulation.likelihood import ANSWERS, Likelihood, Standings, answer_fe
 from ookg.simulation.ways import Way, Ways
 from ookg.types import BoolArray, FloatArray, IntArray, Scores
 
-__all__ = ["AnswerOptions", "Question", "Ranking", "answered"]
+__all__ = ["AnswerKeywords", "AnswerOptions", "KnownAnswers", "Question", "Ranking", "answer_options", "answered"]
+
+KnownAnswers = Literal["drop", "mark"]  # whether answers that training or given triples state are left out, or marked
 
 # What a new answer to a question about a known entity loses: so much of the spread of gaps between known entities, and
 # of its hubness. Few such answers are new, and a vector that is a mean lies near to whatever is asked.
@@ -71,6 +74,33 @@ class AnswerOptions:
             raise InputError(f"top {self.top}; ask for 1 or more answers")
         if self.min_probability is not None and not 0 <= self.min_probability <= 1:
             raise InputError(f"a probability of {self.min_probability}; give one from 0 to 1")
+
+
+class AnswerKeywords(TypedDict, total=False):
+    """What `predict` and its like take by keyword: the values of `AnswerOptions`.
+
+    known_answers: "drop" or "mark" those that training or given triples state, as `drop_known` does
+    """
+
+    combine: bool | RankingWeights | None
+    top: int
+    known_answers: KnownAnswers
+    new_answers: bool
+    min_probability: float | None
+    blank_nodes: bool
+    explain: bool
+    approximate: ApproximateIndex | None
+
+
+def answer_options(options: AnswerOptions | None = None, **changes: Unpack[AnswerKeywords]) -> AnswerOptions:
+    """The options, by default those of `AnswerOptions`, with what is said by keyword instead."""
+    values: dict[str, Any] = dict(changes)
+    if "known_answers" in values:
+        known = values.pop("known_answers")
+        if known not in get_args(KnownAnswers):
+            raise InputError(f"known_answers {known!r}; choose {' or '.join(get_args(KnownAnswers))}")
+        values["drop_known"] = known == "drop"
+    return replace(options or AnswerOptions(), **values)
 
 
 @dataclass(frozen=True)
