@@ -9,6 +9,7 @@ import torch
 
 import ookg
 from ookg.errors import InputError
+from ookg.extension.questions import AnswerOptions
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import as_triples
 from ookg.model.model import Model
@@ -142,11 +143,15 @@ def test_new_entities_are_answers_too(line: Model) -> None:
     assert [(answer.entity, answer.is_new) for answer in found.answers] == [("c", False), ("b", False)]
     marked = line.predict(given, relation="next", tail="d", top=1, known_answers="mark", combine=False)
     assert [(answer.entity, answer.is_new, answer.is_known) for answer in marked.answers] == [("y", True, True)]
-    # Where nothing is said, a new answer about a known entity loses something.
-    usual = line.predict(given, relation="next", tail="d", known_answers="mark")
-    assert usual.answers[0].entity == "c"
-    scores = [{one.entity: one.score for one in found.answers} for found in (marked, usual)]
-    assert scores[1]["y"] < scores[0]["y"]
+    # Where nothing is said, a new answer about a known entity loses something, unless it is stated.
+    given.append(("z", "far", "d"))  # at 0, as a and x are, of which `next b` is stated
+    alone, usual = (
+        {one.entity: one.score for one in line.predict(given, relation="next", tail="b", options=options).answers}
+        for options in (AnswerOptions(combine=False, drop_known=False), AnswerOptions(drop_known=False))
+    )
+    assert alone["a"] == alone["x"] == alone["z"] == 0
+    assert usual["a"] == usual["x"] == 0
+    assert usual["z"] < 0
     without = line.predict(given, relation="next", tail="d", known_answers="mark", new_answers=False)
     assert not any(answer.is_new for answer in without.answers)
     asked = line.predict(given, head="x", relation="next", known_answers="mark")
