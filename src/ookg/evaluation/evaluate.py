@@ -476,10 +476,10 @@ def _check_fit(model: EvaluatedModel, dataset: Dataset, num_entities: int) -> No
     if leaked.any():
         example = dataset.new_entities.label(int(np.flatnonzero(leaked)[0]))
         problem = f"{int(leaked.sum()):,} new entities of {dataset.name} are known to the model, such as {example!r}"
-        raise InputError(f"{problem}; evaluate a model that was trained on the train part of this data set")
+        raise InputError(f"{problem}; take a model that was trained on the train part of this data set")
     if not num_entities > len(known):
         raise InputError(f"data set {dataset.name}: no new entities; make some with `ookg datasets split`")
     unknown = int((known.ids(dataset.known_entities.labels) < 0).sum())
     if unknown:
         problem = f"{unknown:,} known entities of {dataset.name} are unknown to the model"
-        raise InputError(f"{problem}; evaluate a model that was trained on the train part of this data set")
+        raise InputError(f"{problem}; take a model that was trained on the train part of this data set")
