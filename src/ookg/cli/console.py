@@ -180,6 +180,12 @@ def namer(arguments: argparse.Namespace, names: Names) -> Callable[[str], str]:
     return shown
 
 
+def triple_names(triple: tuple[str | None, ...], names: Names) -> dict[str, str | None]:
+    """What the ids of a triple are called, for JSON: head_name, relation_name and tail_name, null where nothing."""
+    ends = zip(("head", "relation", "tail"), triple, strict=True)
+    return {f"{end}_name": None if label is None else names.name(label) for end, label in ends}
+
+
 def meant(
     text: str,
     kind: str,
@@ -243,10 +249,16 @@ def add_language_option(parser: argparse.ArgumentParser) -> None:
 
 
 def names_given(arguments: argparse.Namespace) -> Names | None:
-    """The names of --names, read before any work is done."""
+    """The names of a file, at least one, read before any work is done; None where none is given."""
+    from ookg.errors import InputError
     from ookg.graph.names import read_names
 
-    return None if arguments.names is None else read_names(arguments.names, arguments.language.split(","))
+    if arguments.names is None:
+        return None
+    names = read_names(arguments.names, arguments.language.split(","))
+    if not len(names):
+        raise InputError(f"{arguments.names}: no names; give at least one id with its name")
+    return names
 
 
 def names_among(triples: Triples, path: str, languages: Sequence[str]) -> Names | None:
