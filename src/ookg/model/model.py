@@ -265,10 +265,11 @@ class Model:
     def judge_for(self, valid: TripleSource | None = None) -> FittedJudge:
         """The judge that `classify` takes if nothing is said: the stored one, or one that learns on the own vectors.
 
-        One that learned without labelled claims gives way to one that learns from `valid`. Nothing is stored.
+        One that learned without labelled claims gives way to one that learns from `valid`, and one of an older version
+        to one that learns as it did, where that takes seconds. Nothing is stored.
         """
         stored = self.judge
-        if stored is not None and (valid is None or stored.learned_from_labels):
+        if stored is not None and stored.serves(labelled=valid is not None):
             return stored
         return self.fit_judge(valid, JudgeSettings(new="both", retrain=False))
 
@@ -282,8 +283,12 @@ class Model:
 
     @property
     def claim_thresholds(self) -> FittedThresholds | None:
-        """What claims about known entities are held against, if it is stored with the model."""
-        return self.choice.thresholds
+        """What claims about known entities are held against, if it is stored with the model.
+
+        Not what an older version fitted to made claims: that is fitted anew.
+        """
+        stored = self.choice.thresholds
+        return None if stored is not None and stored.is_made and stored.is_old else stored
 
     @cached_property
     def made_claims(self) -> Triples:
@@ -677,8 +682,7 @@ class Model:
     def _judge_by(self, judge: bool | JudgeSettings, valid: Triples | None, new: NewEnd) -> FittedJudge:
         """The judge that is asked for: the stored one, or one that is trained. new: the end of the claims that is"""
         stored = self.choice.judge
-        has_learned = stored is not None and (valid is None or stored.learned_from_labels)
-        if stored is not None and has_learned and not isinstance(judge, JudgeSettings):
+        if stored is not None and stored.serves(labelled=valid is not None) and not isinstance(judge, JudgeSettings):
             return stored
         settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings(new=new)
         return self.fit_judge(valid, settings if settings.new else replace(settings, new=new))
