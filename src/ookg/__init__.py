@@ -93,7 +93,7 @@ __all__ = [*_HOMES, "__version__", "load"]  # noqa: PLE0604 (all of them are str
 
 
 def load(directory: "str | Path", device: str = "cpu") -> "Model":
-    """Read a model directory."""
+    """Read a model directory. device: "cpu", "cuda", or "auto", which is the GPU where there is one"""
     from ookg.model.model import Model
 
     return Model.load(directory, device)

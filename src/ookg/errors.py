@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,9 @@ def unknown_name(kind: str, name: str, known: list[str], remedy: str) -> InputEr
     """An error for a name that does not exist, with the closest existing ones."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=3, cutoff=0.6) if len(known) <= MANY else []
+    # An IRI is far from its last part, which is how people call it.
+    close = [one for one in known if re.split("[/#]", one)[-1].lower() == name.lower()][:3]
+    if not close and len(known) <= MANY:
+        close = get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else remedy
     return UnknownName(f"unknown {kind} {name!r}; {hint}")

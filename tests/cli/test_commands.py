@@ -171,9 +171,10 @@ def test_classify_json_and_text(run: Run, folder: Path) -> None:
         ("x", "y"),
         ("z", "e1"),
     ]
-    assert set(found["claims"][0]) == {"head", "relation", "tail", "score", "threshold", "verdict", "probability"}
+    triple = {"head", "relation", "tail", "head_name", "relation_name", "tail_name"}
+    assert set(found["claims"][0]) == triple | {"score", "threshold", "verdict", "probability"}
     assert all(claim["verdict"] == (claim["score"] >= claim["threshold"]) for claim in found["claims"][:3])
-    assert found["claims"][3]["verdict"] is None
+    assert [found["claims"][3][name] for name in ("verdict", "score", "threshold")] == [None] * 3
     assert "unknown" in run(*options, "claims.tsv")
     judged = json.loads(run(*options, "valid.tsv", "--json"))
     assert judged["accuracy"] in (50.0, 75.0, 100.0)  # the thresholds were found on these: no worse than chance

@@ -132,6 +132,10 @@ def test_bad_names_change_nothing(run: Run) -> None:
     assert "no model here" in run("names", "nowhere", "names.tsv", code=2)
     assert not Path("nowhere").exists()
     assert "give FILE too" in run("names", "model", "--replace", code=2)
+    for text in ("", "id\tname\n"):
+        Path("empty.tsv").write_text(text)
+        refused = run("names", "model", "empty.tsv", "--replace", code=2)
+        assert refused == "ookg: empty.tsv: no names; give at least one id with its name\n"
     assert Path("model/names.safetensors").read_bytes() == before
 
 
@@ -158,6 +162,8 @@ def test_vectors_and_claims_have_names(run: Run) -> None:
     Path("valid.tsv").write_text("Q00\tP1\tQ10\t1\nQ00\tP1\tQ55\t0\n")
     Path("claims.tsv").write_text("Q00\tP1\tQ11\n")
     assert "the corner (Q00)  right (P1)  Q11" in run("classify", "model", "claims.tsv", "--valid", "valid.tsv")
+    (claim,) = run("classify", "model", "claims.tsv", "--valid", "valid.tsv", "--json")["claims"]
+    assert [claim[f"{end}_name"] for end in ("head", "relation", "tail")] == ["the corner", "right", None]
 
 
 def test_a_terminal_gets_no_orders_from_names_and_labels(run: Run) -> None:

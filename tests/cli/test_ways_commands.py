@@ -153,6 +153,8 @@ def test_tune_chooses_on_valid_tasks(run: Run, tmp_path: Path) -> None:
     after = json.loads(run("evaluate", model, "--dataset", tasks, "--shots", "1", "--json"))
     assert after != before
     assert ookg.load(model).tune_on_tasks(tasks, [1]).choice.ways == stored.ways
+    told = run("tune", "model", "--tasks", tasks, "--shots", "1", code=2)  # of another graph
+    assert "; take a model that was trained on the train part of this data set" in told
 
 
 @pytest.mark.parametrize(

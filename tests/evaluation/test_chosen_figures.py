@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_predict_and_evaluate_rank_alike(model: Model, few_shot: FewShotDataset)
     options, ranks, ways = AnswerOptions(top=1000, drop_known=False), [], set()
     for head, relation, tail in dataset.test:
         asks_tail = head.startswith("t")
-        asked = {"head": head} if asks_tail else {"tail": tail}
+        asked: dict[str, Any] = {"head": head} if asks_tail else {"tail": tail}
         prediction = extended.predict(relation=relation, **asked, options=options)
         ways.add(prediction.way)
         scores = {answer.entity: answer.score for answer in prediction.answers}

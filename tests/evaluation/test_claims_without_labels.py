@@ -16,6 +16,7 @@ from ookg.evaluation.verdicts import Classification
 from ookg.model.held_out import held_out_rows
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.claim_thresholds import FittedThresholds
+from ookg.simulation.judge import FITTED_VERSION, FittedJudge
 from ookg.simulation.made_claims import MADE
 
 Rows = list[tuple[str, ...]]
@@ -104,6 +105,59 @@ def test_thresholds_are_stored_and_labelled_triples_replace_made_ones(model: ook
     assert NewcomerChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
     other = replace(labelled.thresholds, vectors="0" * 64)  # of other vectors: as if none were stored
     assert values(model.with_choice(replace(choice, thresholds=other)).classify(known)) == values(made)
+
+
+def test_what_an_older_version_fitted_to_made_claims_is_fitted_anew(model: ookg.Model) -> None:
+    """The version is told by a common threshold that nothing would have fitted."""
+    known: Rows = [("p0_1", "unheard", "t0_1"), ("p0_1", "trade", "t0_1")]
+    made, labelled = (model.classify(known, valid=valid).thresholds for valid in (None, LABELLED))
+    assert made is not None
+    assert labelled is not None
+    for fitted, stays in ((made, False), (labelled, True)):
+        stored = fitted.to_dict()
+        del stored["version"]  # as they were written before
+        old = FittedThresholds.from_dict(stored | {"overall": -99.0, "by_relation": {}})
+        assert (old.version, fitted.version) == (1, FITTED_VERSION)
+        judged = model.with_choice(replace(model.choice, thresholds=old)).classify(known)
+        assert (judged.claims[1].threshold == -99.0) == stays
+        assert judged.thresholds == (old if stays else made)
+        assert any("an older version of ookg" in note for note in judged.notes) == stays
+
+
+def test_a_judge_of_an_older_version_stays_where_it_knows_more(model: ookg.Model) -> None:
+    made, labelled = (model.classify(TRUE, given=GIVEN, valid=valid).judge for valid in (None, LABELLED))
+    assert made is not None
+    assert labelled is not None
+    assert FittedJudge.from_dict(made.to_dict()) == made
+    for fitted, stays in ((made, False), (labelled, True)):
+        stored = fitted.to_dict()
+        del stored["version"]
+        old = model.with_judge(FittedJudge.from_dict(stored))
+        judged = old.classify(TRUE, given=GIVEN)
+        assert judged.judge is not None
+        assert judged.judge.version == (1 if stays else FITTED_VERSION)
+        assert any("an older version of ookg" in note for note in judged.notes) == stays
+        again = old.classify(TRUE, given=GIVEN, valid=LABELLED).judge
+        assert again is not None
+        assert (again.version, again.learned_from_labels) == (FITTED_VERSION, True)
+    trained = replace(made, version=1, learned=made.learned | {"retrained": True})
+    assert model.with_judge(trained).judge_for() == trained
+    for wrong in (0, True, "2", None):
+        with pytest.raises(InputError, match="version of a judge"):
+            FittedJudge.from_dict(made.to_dict() | {"version": wrong})
+
+
+def test_what_the_judge_learned_from_is_said_once(model: ookg.Model) -> None:
+    def said(valid: Rows | None) -> str:
+        (note,) = [note for note in model.classify(TRUE, given=GIVEN, valid=valid).notes if "the judge learned" in note]
+        return note
+
+    triples = len(model.known_triples)
+    made = f"{round(triples / 10):,} training triples and as many false ones made from them"
+    assert said(None) == f"the judge learned from {made}"
+    assert said(FEW) == f"the judge learned from 24 labelled claims of triples, {made}"
+    assert said(LABELLED) == f"the judge learned from {len(LABELLED)} labelled claims of triples"
+    assert not [note for note in model.classify([("p0_1", "trade", "t0_1")]).notes if "judge" in note]
 
 
 @pytest.mark.parametrize(
@@ -216,6 +270,8 @@ def test_a_stranger_is_held_against_more_among_known_entities_too(model: ookg.Mo
     assert absurd.verdict is False
     assert absurd.probability is not None
     assert absurd.probability < 0.2
+    assert absurd.threshold is not None
+    assert usual.threshold is not None
     assert absurd.threshold > usual.threshold
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def predicted_ranks(
     }
     ranks: dict[str, float] = {}
     for (head, relation, tail), asks_tail in zip(at.dataset.test, at.asks_tail.tolist(), strict=True):
-        asked = {"head": head} if asks_tail else {"tail": tail}
+        asked: dict[str, Any] = {"head": head} if asks_tail else {"tail": tail}
         options = AnswerOptions(combine, top=1000, drop_known=False)
         found = extended.predict(relation=relation, **asked, options=options).answers
         scores = {answer.entity: answer.score for answer in found}

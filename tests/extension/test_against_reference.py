@@ -263,9 +263,10 @@ def test_verdicts(any_model: ookg.Model, weights: Degree | Correlation) -> None:
     found = any_model.classify(claims, valid=valid, given=GIVEN, weights=weights)
     for row, verdict, score, limit in zip(claims, found.claims, scores.tolist(), limits.tolist(), strict=True):
         assert (verdict.head, verdict.relation, verdict.tail) == row[:3]
-        assert is_close(verdict.threshold, limit)
         assert (verdict.score is None) == (verdict.verdict is None) == bool(np.isnan(score))
-        if verdict.score is not None:
+        assert (verdict.threshold is None) == (verdict.score is None)
+        if verdict.score is not None and verdict.threshold is not None:
+            assert is_close(verdict.threshold, limit)
             assert is_close(verdict.score, score)
             assert is_close(score, limit) or verdict.verdict == (score >= limit)
     named = {end for row in claims for end in (row[0], row[2])}

@@ -69,6 +69,9 @@ def test_a_misspelt_name_among_many_is_found_by_what_is_right_in_it() -> None:
         assert len(names) <= MOST_ALIKE + 1
         assert "new" in names
         assert right in str(unknown_name("entity", wrong, names, "")).split("did you mean")[1]
+    iris = ["http://ex.org/language", "http://ex.org/a#Genre"]
+    for last, whole in (("language", iris[0]), ("genre", iris[1])):  # an IRI by its last part
+        assert str(unknown_name("relation", last, iris, "")) == f"unknown relation {last!r}; did you mean {whole!r}?"
     for odd in ("", "x", "\ud800\ud800\ud800", "\0" * 9, "entity/" * 500):
         assert len(names_to_suggest(odd, known, [])) <= MOST_ALIKE
     few = Vocabulary(["a", "b"])

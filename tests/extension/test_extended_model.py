@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from ookg.evidence.combined import GraphEvidence, RankingWeights
 from ookg.evidence.links import Links
 from ookg.evidence.source import Asked
 from ookg.extension.extended import ExtendedModel
-from ookg.extension.questions import AnswerOptions, Question
+from ookg.extension.questions import AnswerKeywords, AnswerOptions, Question
 from ookg.graph.statistics import GraphStatistics
 from ookg.graph.triples import as_triples
 from ookg.newcomers.embedder import NeighborLimit
@@ -151,6 +152,29 @@ def test_many_questions_at_once(model: ookg.Model) -> None:
     assert len(together) == 150
     for question, found in list(zip(questions, together, strict=True))[::13]:
         assert found == extended.predict(head=question.head, relation=question.relation)
+
+
+def test_every_predict_takes_the_same_keywords(model: ookg.Model, tmp_path: Path) -> None:
+    rows, asked = [("a", "r0", "e1"), ("a", "r1", "e2")], ookg.Question("r0", head="a")
+    model.save(tmp_path / "model")
+    living = ookg.open(tmp_path / "model")
+    living.add(rows)
+    extended = model.extend(rows)
+    said: AnswerKeywords = {"top": 3, "known_answers": "mark", "combine": True, "new_answers": False}
+    options = AnswerOptions(combine=True, top=3, drop_known=False, new_answers=False)
+    expected = extended.predict_all([asked], options)[0]
+    assert len(expected.answers) == 3
+    assert model.predict(rows, head="a", relation="r0", refine=None, **said).answers != expected.answers  # of no way
+    assert extended.predict(head="a", relation="r0", **said) == expected
+    assert living.predict(head="a", relation="r0", **said) == expected
+    assert extended.predict_all([asked], **said)[0] == living.predict_all([asked], **said)[0] == expected
+    likely = extended.likely("a", options=options)
+    assert (
+        extended.likely("a", **said) == living.likely("a", **said) == model.likely(rows, entity="a", **said) == likely
+    )
+    assert len(extended.predict(head="a", relation="r0", options=options, top=2).answers) == 2  # a keyword goes before
+    closed = model.extend(rows, refine=False).predict(head="a", relation="r0", options=options)
+    assert model.predict(rows, head="a", relation="r0", options=options).answers == closed.answers
 
 
 def test_readers_see_one_state_or_the_other(model: ookg.Model) -> None:

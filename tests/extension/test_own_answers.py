@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def model() -> ookg.Model:
     return ookg.Model(Checkpoint(embedding, known.entities, known.relations, graph, {}, {}))
 
 
-def answers(model: ookg.Model, given: Sequence[tuple[str, str, str]] = (), **question: str) -> list[str]:
+def answers(model: ookg.Model, given: Sequence[tuple[str, str, str]] = (), **question: Any) -> list[str]:
     options = AnswerOptions(combine=False, drop_known=False)
     return [answer.entity for answer in model.extend(given).predict(**question, options=options).answers]
 

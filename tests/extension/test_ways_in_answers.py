@@ -103,6 +103,22 @@ def test_a_vector_that_is_not_fitted_is_not_called_so(known: Model) -> None:
     assert torch.equal(extended.vector("x"), closed.vector("x"))
 
 
+def test_a_new_answer_that_is_stated_is_not_held_back(known: Model) -> None:
+    extended = known.extend([*ROWS, ("e3", "r2", "x")])
+    numbers = extended.entities.ids(["e3", "e4", "x"])
+
+    def scored(head: str) -> float:
+        asked = extended.predict(head=head, relation="r2", known_answers="mark", explain=True, top=50)
+        answer = next(answer for answer in asked.answers if answer.entity == "x")
+        assert answer.is_known == (head == "e3")
+        return answer.score
+
+    relation = extended.relations.ids(["r2"])[0]
+    of_vectors = extended.scores(np.array([[number, relation, numbers[2]] for number in numbers[:2]]))
+    assert scored("e3") == pytest.approx(of_vectors[0], rel=1e-5)
+    assert scored("e4") < of_vectors[1] - 0.01
+
+
 def test_without_anything_tuned_the_defaults_answer(known: Model) -> None:
     plain = known.with_choice(NewcomerChoice(refine=FIT))
     assert plain.ways == DEFAULT_WAYS

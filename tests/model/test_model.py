@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 import ookg
 from ookg.errors import InputError
+from ookg.extension.questions import AnswerOptions
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import as_triples
 from ookg.model.model import Model
@@ -34,6 +38,40 @@ def test_embed_by_hand(line: Model) -> None:
     assert found.vectors.tolist() == [[3.5]]  # the mean of 5 - 1 and 2 + 1
     assert found.neighbors.tolist() == [2]
     assert found.without_vector == []
+
+
+NEW = [("new", "next", "d"), ("c", "next", "new")]
+
+
+def test_weights_and_a_limit_are_given_as_on_the_command_line(line: Model) -> None:
+    assert line.embed(NEW, weights="uniform").vectors.tolist() == [[3.5]]
+    by_name: dict[Any, Any] = {"uniform": ookg.Uniform(), "degree": ookg.Degree(), "precision": ookg.Precision()}
+    for name, weights in by_name.items():
+        assert torch.equal(line.embed(NEW, weights=name).vectors, line.embed(NEW, weights=weights).vectors)
+    asked: dict[str, Any] = {"head": "new", "relation": "next"}
+    by_weights = line.predict(NEW, **asked, weights=ookg.Correlation())
+    assert line.predict(NEW, **asked, weights="correlation") == by_weights
+    assert line.predict(NEW, **asked) != by_weights  # which is what shows that the name was heard
+    assert line.embed(NEW, limit=1).neighbors.tolist() == [1]
+    claims = [("new", "next", "d")]
+    assert line.classify(claims, given=NEW, weights="degree", limit=1).claims[0].verdict is not None
+
+
+def test_names_that_nothing_has_are_refused_with_those_that_there_are(line: Model) -> None:
+    some: Any = "some"
+    calls: dict[str, Callable[[], object]] = {
+        "weights 'some'; choose uniform, degree": lambda: line.embed(NEW, weights=some),
+        "weights 'some'; choose": lambda: line.extend(NEW, weights=some),
+        "limit 'some'; give how many": lambda: line.embed(NEW, limit=some),
+        "known_answers 'some'; choose drop or mark": lambda: line.predict(head="a", relation="far", known_answers=some),
+        "end 'some'; choose head, tail": lambda: line.likely(entity="a", end=some),
+        "ties 'some'; choose mean": lambda: line.evaluate_known(NEW, ties=some),
+        "task 'some'; choose link-prediction": lambda: line.evaluate("none", task=some),
+        "device 'some'; choose auto, cpu": lambda: Model.load("none", some),
+    }
+    for message, call in calls.items():
+        with pytest.raises(InputError, match=message):
+            call()
 
 
 def test_embed_reports_what_it_does_not_use(line: Model) -> None:
@@ -105,11 +143,15 @@ def test_new_entities_are_answers_too(line: Model) -> None:
     assert [(answer.entity, answer.is_new) for answer in found.answers] == [("c", False), ("b", False)]
     marked = line.predict(given, relation="next", tail="d", top=1, known_answers="mark", combine=False)
     assert [(answer.entity, answer.is_new, answer.is_known) for answer in marked.answers] == [("y", True, True)]
-    # Where nothing is said, a new answer about a known entity loses something.
-    usual = line.predict(given, relation="next", tail="d", known_answers="mark")
-    assert usual.answers[0].entity == "c"
-    scores = [{one.entity: one.score for one in found.answers} for found in (marked, usual)]
-    assert scores[1]["y"] < scores[0]["y"]
+    # Where nothing is said, a new answer about a known entity loses something, unless it is stated.
+    given.append(("z", "far", "d"))  # at 0, as a and x are, of which `next b` is stated
+    alone, usual = (
+        {one.entity: one.score for one in line.predict(given, relation="next", tail="b", options=options).answers}
+        for options in (AnswerOptions(combine=False, drop_known=False), AnswerOptions(drop_known=False))
+    )
+    assert alone["a"] == alone["x"] == alone["z"] == 0
+    assert usual["a"] == usual["x"] == 0
+    assert usual["z"] < 0
     without = line.predict(given, relation="next", tail="d", known_answers="mark", new_answers=False)
     assert not any(answer.is_new for answer in without.answers)
     asked = line.predict(given, head="x", relation="next", known_answers="mark")

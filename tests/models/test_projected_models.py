@@ -230,8 +230,10 @@ def test_what_is_new_gets_a_vector_and_a_verdict(trained: Model) -> None:
     valid = [("e1", "r0", "e2", "1"), ("e3", "r0", "e4", "0")]
     verdict = trained.classify([("x", "r0", "e1"), ("unheard", "r0", "e1")], valid=valid, given=new).claims
     assert verdict[0].score is not None
+    assert verdict[0].threshold is not None
     assert verdict[0].verdict == (verdict[0].score >= verdict[0].threshold)
     assert verdict[1].verdict is None
+    assert verdict[1].threshold is None  # there is nothing to hold against one
 
 
 @pytest.mark.parametrize("form", ["kge", "pykeen"])

@@ -437,7 +437,9 @@ def test_a_model_judges_claims_over_a_new_relation_by_the_common_threshold(towns
     claims = [("y", "skips", "c"), ("y", "skips", "d"), ("a", "loves", "b")]
     found = towns.classify(claims, valid=valid, given=given)
     assert [claim.verdict for claim in found.claims] == [True, False, None]
-    assert found.claims[0].threshold == found.claims[2].threshold
+    assert found.thresholds is not None
+    assert found.claims[0].threshold == found.thresholds.overall
+    assert found.claims[2].threshold is None
 
 
 def test_evaluation_gives_new_relations_no_vector_unless_asked(towns: Model) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from index_models import index_by_hand, write_bunches
 from live_server import Serve, problem
+from ookg.scoring.approximate import INDEX_SERVES
 
 ASK = {"head": "e5", "relation": "r1"}
 
@@ -27,7 +28,11 @@ def test_answers_say_what_they_are(serve: Serve) -> None:
         answer = client.post("/v1/predict", json=values).json()
         assert answer["recall"] == 0.97
         assert answer["answers"] == exact["answers"]
-    assert client.post("/v1/predict", json=ASK | {"explain": True}).json()["recall"] is None
+        assert answer["notes"] == []
+    explained = client.post("/v1/predict", json=ASK | {"explain": True, "approximate": True}).json()
+    assert explained["recall"] is None
+    assert explained["notes"] == [f"answered exactly: {INDEX_SERVES}"]
+    assert client.post("/v1/predict", json=ASK | {"explain": True}).json()["notes"] == []  # nobody asked for the index
     many = client.post("/v1/predict", json={"questions": [ASK, {"tail": "e9", "relation": "r0"}]}).json()
     assert [one["recall"] for one in many["predictions"]] == [0.97, 0.97]
 
@@ -50,6 +55,8 @@ def test_an_index_that_is_left_behind_is_not_used(serve: Serve, directory: Path)
     left_behind = client.post("/v1/predict", json=ASK).json()
     assert left_behind["recall"] is None
     assert len(left_behind["answers"]) == 10
+    (said,) = client.post("/v1/predict", json=ASK | {"approximate": True}).json()["notes"]
+    assert said == "answered exactly: there is no approximate index of these vectors; `ookg index` makes one"
     index_by_hand(directory)  # a server that runs takes the new one
     assert client.post("/v1/predict", json=ASK).json()["recall"] == 0.97
 

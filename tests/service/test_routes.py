@@ -238,7 +238,11 @@ def test_classify(client: Client, tenet: list[list[str]]) -> None:
     assert first["probability"] >= 0.5
     assert values["verdicts"][2]["probability"] is None
     assert "1 of 3 claims" in values["notes"][1]
-    assert "judged by all evidence" in values["notes"][-1]  # by a judge that learned from training triples
+    assert values["verdicts"][2]["threshold"] is None
+    assert (first["head"], first["head_name"], first["tail_name"]) == ("TENET", None, None)
+    assert "the judge learned from" in values["notes"][-2]
+    assert "training triples and as many false ones made from them" in values["notes"][-2]
+    assert "judged by all evidence" in values["notes"][-1]
 
 
 def test_the_server_and_the_command_line_say_the_same(client: Client, directory: Path, tenet: list[list[str]]) -> None:

@@ -250,3 +250,11 @@ def test_an_update_whose_process_has_vanished_has_failed(tmp_path: Path) -> None
 )
 def test_which_addresses_are_local(host: str, local: bool) -> None:
     assert is_local(host) == local
+
+
+def test_a_start_imports_nothing_that_few_questions_need() -> None:
+    """Each takes a tenth of a second of every restart."""
+    rare = "{'scipy.linalg', 'scipy.optimize', 'pyarrow.dataset', 'rich', 'matplotlib'}"
+    script = f"import sys, ookg.service.server; print(sorted({rare} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert ran.stdout == "[]\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,6 +103,26 @@ def test_a_folder_that_cannot_be_written_is_no_problem(
     monkeypatch.setattr("ookg.storage.data.write_arrays", full)
     assert answers(ookg.load(stored)) == answers(model)
     assert files(stored) == []
+
+
+def test_counts_go_with_the_version_that_they_are_of(stored: Path, model: Model) -> None:
+    answers(ookg.load(stored))
+    [data] = {path.parent for path in files(stored)}
+    (data / ".counted-links.safetensors.0123abcd.tmp").mkdir()  # what a killed writer has left
+    reader = ookg.load(stored)
+    save_checkpoint(model.checkpoint, stored)
+    del reader
+    save_checkpoint(model.checkpoint, stored)
+    assert not data.exists()
+    assert len(list(stored.glob("data-*"))) == 1
+
+
+def test_whoever_reads_a_version_that_is_gone_does_not_bring_its_folder_back(stored: Path, model: Model) -> None:
+    reader = ookg.load(stored)
+    [data] = stored.glob("data-*")
+    shutil.rmtree(data)
+    assert answers(reader) == answers(model)
+    assert not data.exists()
 
 
 def test_other_vectors_and_another_graph_have_other_counts(stored: Path) -> None:

@@ -135,8 +135,7 @@ def test_a_model_of_version_1_without_triples(model: Model, tmp_path: Path) -> N
 
 def read_as_a_question_does(model: Model, entity: int) -> None:
     extended = model.extend([("x", "r0", model.entities.label(entity))])
-    question = {"head": model.entities.label(entity), "relation": "r0"}
-    extended.predict(**question, options=AnswerOptions(combine=True))
+    extended.predict(head=model.entities.label(entity), relation="r0", options=AnswerOptions(combine=True))
 
 
 def read_many_rows(model: Model, entity: int) -> None:

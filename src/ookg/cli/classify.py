@@ -29,6 +29,7 @@ from ookg.cli.console import (
     print_notes,
     print_table,
     read_given,
+    triple_names,
     trust_in_words,
     whole_number,
     with_vectors,
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_options(arguments, says_how=weights is not None or limit is not None or refine is not None)
     stored = model.choice.judge
     judge: bool | JudgeSettings | None = arguments.judge
-    has_learned = stored is not None and (valid is None or stored.learned_from_labels)
+    has_learned = stored is not None and stored.serves(labelled=valid is not None)
     if arguments.judge and (not has_learned or arguments.judge_steps is not None or arguments.save):
         judge = JudgeSettings(steps=arguments.judge_steps, progress=True)
     judged = model.classify(
@@ -99,7 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
     print_notes(judged.notes)
     if arguments.json:
         trust = {entity: value.to_dict() for entity, value in judged.trust.items()}
-        print_json({"claims": [vars(claim) for claim in judged.claims], "accuracy": judged.accuracy, "trust": trust})
+        claimed = [vars(one) | triple_names((one.head, one.relation, one.tail), model.names) for one in judged.claims]
+        print_json({"claims": claimed, "accuracy": judged.accuracy, "trust": trust})
         return 0
     shown = namer(arguments, model.names)
     words = {True: "true", False: "false", None: "unknown"}
@@ -156,11 +158,11 @@ def _store(judged: Classification, model: Model, arguments: argparse.Namespace) 
     choice, parts = before, []
     if judged.judge is not None and (arguments.save or (arguments.judge is None and judged.judge is not before.judge)):
         choice, parts = replace(choice, judge=judged.judge), ["judge is"]
-    fitted, stored = judged.thresholds, before.thresholds
+    fitted, stored = judged.thresholds, model.claim_thresholds
     fits = stored is not None and stored.for_model(model.relations, model.relation_vectors) is not None
     # without a worth they saw claims of one kind alone
     is_few = fitted is not None and not fitted.is_made and (fitted.learned["claims"] < FEW_CLAIMS or not fitted.worth)
-    is_better = not is_few and (not fits or (stored is not None and stored.is_made))
+    is_better = not is_few and (not fits or (stored is not None and (stored.is_made or stored.is_old)))
     if fitted is not None and fitted is not stored and (arguments.save or is_better):
         choice, parts = replace(choice, thresholds=fitted), [*parts, "thresholds are"]
     # With further vectors, other false triples are made; they are stored where that is asked for.

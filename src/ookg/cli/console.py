@@ -180,6 +180,12 @@ def namer(arguments: argparse.Namespace, names: Names) -> Callable[[str], str]:
     return shown
 
 
+def triple_names(triple: tuple[str | None, ...], names: Names) -> dict[str, str | None]:
+    """What the ids of a triple are called, for JSON: head_name, relation_name and tail_name, null where nothing."""
+    ends = zip(("head", "relation", "tail"), triple, strict=True)
+    return {f"{end}_name": None if label is None else names.name(label) for end, label in ends}
+
+
 def meant(
     text: str,
     kind: str,
@@ -243,10 +249,16 @@ def add_language_option(parser: argparse.ArgumentParser) -> None:
 
 
 def names_given(arguments: argparse.Namespace) -> Names | None:
-    """The names of --names, read before any work is done."""
+    """The names of a file, at least one, read before any work is done; None where none is given."""
+    from ookg.errors import InputError
     from ookg.graph.names import read_names
 
-    return None if arguments.names is None else read_names(arguments.names, arguments.language.split(","))
+    if arguments.names is None:
+        return None
+    names = read_names(arguments.names, arguments.language.split(","))
+    if not len(names):
+        raise InputError(f"{arguments.names}: no names; give at least one id with its name")
+    return names
 
 
 def names_among(triples: Triples, path: str, languages: Sequence[str]) -> Names | None:
@@ -359,21 +371,20 @@ def chosen_refine(arguments: argparse.Namespace, model: Model) -> RefineSettings
 def chosen_weights(arguments: argparse.Namespace) -> Weights | None:
     """The weights that the options say; None for the default."""
     from ookg.errors import InputError
-    from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform
+    from ookg.newcomers.reducer import WEIGHTS, Correlation, Degree, Precision
 
     belongs = {"power": Correlation, "smoothing": Degree, "prior": Precision}
     said = {option: getattr(arguments, option) for option in belongs if getattr(arguments, option) is not None}
     if len(said) > 1:
         each = [f"--{option} goes with {belongs[option].__name__.lower()} weights" for option in said]
         raise InputError(f"{' and '.join(each)}; give one of them")
-    kinds = {kind.__name__.lower(): kind for kind in (Uniform, *belongs.values())}
     name = arguments.weights or next((belongs[option].__name__.lower() for option in said), None)
     if name is None:
         return None
     for option in said:
-        if kinds[name] is not belongs[option]:
+        if WEIGHTS[name] is not belongs[option]:
             raise InputError(f"--{option} goes with --weights {belongs[option].__name__.lower()}, not {name}")
-    weights: Weights = kinds[name](**said)
+    weights: Weights = WEIGHTS[name](**said)
     return weights
 
 

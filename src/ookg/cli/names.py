@@ -13,7 +13,7 @@ import argparse
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ookg.cli.console import add_directory_argument, add_json_option, add_language_option, print_json
+from ookg.cli.console import add_directory_argument, add_json_option, add_language_option, names_given, print_json
 
 if TYPE_CHECKING:
     from ookg.model.living import LivingModel
@@ -33,14 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Store and print."""
     from ookg.errors import InputError
-    from ookg.graph.names import read_names
     from ookg.model.living import LivingModel
 
     if arguments.replace and arguments.names is None:
         raise InputError("--replace without names; give FILE too")
+    names = names_given(arguments)
     living = LivingModel(arguments.model, journal=arguments.journal)
-    if arguments.names is not None:
-        names = read_names(arguments.names, arguments.language.split(","))
+    if names is not None:
         living.add_names(names, replace=arguments.replace)
     named = named_ids(living)
     if arguments.json:

@@ -37,6 +37,7 @@ from ookg.cli.console import (
     print_table,
     read_given,
     shortener,
+    triple_names,
     trust_in_words,
     whole_number,
     with_vectors,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from ookg.newcomers.refinement import RefineSettings
     from ookg.scoring.approximate import ApproximateIndex
 
-INDEX_SERVES = "the index serves questions that vectors alone rank, for up to ten answers without reasons"
 MOST_SHARES, MOST_TRIPLES = 5, 10  # of an answer, and of a vector, that are printed
 SUMMARY = "what is missing about an entity, and why"
 
@@ -179,6 +179,7 @@ class _Asking:
         from ookg.extension.bulk import Asked, Everything, answer_all, check_questions, read_questions
         from ookg.extension.questions import Question
         from ookg.graph.tables import write_table
+        from ookg.scoring.approximate import INDEX_SERVES
         from ookg.system.display import counted
         from ookg.system.progress import Progress
 
@@ -229,6 +230,8 @@ class _Asking:
 
     def one(self, question: Question) -> int:
         """One question."""
+        from ookg.scoring.approximate import INDEX_SERVES
+
         arguments, names = self.arguments, self.names
         prediction = self.extended.predict_all([question], self.options)[0]
         print_notes(self.extended.notes)
@@ -309,8 +312,7 @@ class _Asking:
 
 
 def _triple(triple: tuple[str | None, ...], names: Names) -> dict[str, Any]:
-    ends = dict(zip(("head", "relation", "tail"), triple, strict=True))
-    return ends | {f"{end}_name": None if label is None else names.name(label) for end, label in ends.items()}
+    return dict(zip(("head", "relation", "tail"), triple, strict=True)) | triple_names(triple, names)
 
 
 def _percent(probability: float | None) -> str:

@@ -7,6 +7,7 @@ other one `ookg keys` makes them.
 from __future__ import annotations
 
 import argparse
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,10 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"port {arguments.port}; give one from 1 to 65535, or 0 for any that is free")
     if not 1 <= arguments.workers <= 256:
         raise InputError(f"workers {arguments.workers}; give 1 to 256")
+    usual = gc.get_threshold()
+    gc.set_threshold(50_000)  # what is imported stays: to look through it for garbage takes a sixth of a start
     try:
         import ookg.service.server  # noqa: F401 (only whether it is there)
     except ImportError as error:
         raise missing("serving", str(error.name), "serve") from None
+    finally:
+        gc.set_threshold(*usual)
     if not arguments.demo:
         _serve(arguments, Path(arguments.model))
         return 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -27,13 +27,13 @@ from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
 from ookg.graph.statistics import relations_with_loops
 from ookg.graph.triples import Triples
 from ookg.models.embedding import Embedding
-from ookg.newcomers.embedder import NeighborLimit
+from ookg.newcomers.embedder import NeighborLimit, as_limit
 from ookg.newcomers.given import Given, find_given
-from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform, Weights
+from ookg.newcomers.reducer import Correlation, Degree, Precision, Uniform, Weights, WeightsChoice, as_weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import PROTOCOLS, Protocol
 from ookg.scoring.queries import Queries
-from ookg.scoring.ranking import RankSummary, TieRule
+from ookg.scoring.ranking import RankSummary, TieRule, refuse_unknown_ties
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.ways import Ways, WaysScorer
 from ookg.system.display import counted
@@ -105,8 +105,8 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
     dataset: Dataset | GrowingDataset | FewShotDataset | str | Path,
     *,
     task: Task | None = None,
-    weights: Weights | None = None,
-    limit: NeighborLimit | None = None,
+    weights: WeightsChoice | None = None,
+    limit: NeighborLimit | int | None = None,
     refine: bool | RefineSettings = False,
     combine: bool | RankingWeights | None = None,
     new_relations: bool = False,
@@ -137,6 +137,10 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
         default on a few-shot data set, unless weights, refine or combine say otherwise. The other data sets have
         published figures, and the closed form of the paper is their default
     """
+    if task is not None and task not in get_args(Task):
+        raise InputError(f"task {task!r}; choose {' or '.join(get_args(Task))}")
+    refuse_unknown_ties(ties)
+    weights, limit = as_weights(weights), as_limit(limit)
     if isinstance(dataset, str | Path):
         dataset = _loaded(dataset)
 
@@ -472,10 +476,10 @@ def _check_fit(model: EvaluatedModel, dataset: Dataset, num_entities: int) -> No
     if leaked.any():
         example = dataset.new_entities.label(int(np.flatnonzero(leaked)[0]))
         problem = f"{int(leaked.sum()):,} new entities of {dataset.name} are known to the model, such as {example!r}"
-        raise InputError(f"{problem}; evaluate a model that was trained on the train part of this data set")
+        raise InputError(f"{problem}; take a model that was trained on the train part of this data set")
     if not num_entities > len(known):
         raise InputError(f"data set {dataset.name}: no new entities; make some with `ookg datasets split`")
     unknown = int((known.ids(dataset.known_entities.labels) < 0).sum())
     if unknown:
         problem = f"{unknown:,} known entities of {dataset.name} are unknown to the model"
-        raise InputError(f"{problem}; evaluate a model that was trained on the train part of this data set")
+        raise InputError(f"{problem}; take a model that was trained on the train part of this data set")

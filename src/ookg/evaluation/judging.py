@@ -112,6 +112,7 @@ def _fitted(checkpoint: Checkpoint, dataset: EncodedDataset, settings: JudgeSett
             "ookg": __version__,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "claims": len(dataset.valid) - made,
+            "source": dataset.name,
             "made": made,
             "share": settings.share,
             "seed": settings.seed,

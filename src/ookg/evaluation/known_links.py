@@ -23,7 +23,7 @@ from ookg.newcomers.given import find_given
 from ookg.newcomers.reducer import Uniform
 from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import Queries
-from ookg.scoring.ranking import TieRule
+from ookg.scoring.ranking import TieRule, refuse_unknown_ties
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.likelihood import HiddenAnswers, Likelihood
 from ookg.system.display import counted
@@ -77,6 +77,7 @@ def evaluate_known(
     combine: rank by all evidence, as `predict` does if asked to; by default the vectors alone answer
     seed: of the intervals
     """
+    refuse_unknown_ties(ties)
     checkpoint = model.checkpoint
     asked, others = as_triples(test), as_triples(valid)
     for part in (asked, others):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its score and the threshold it is held against; score and verdict are None without a vector.
+    """A claim with its score and the threshold it is held against; both and the verdict are None without a vector.
 
     probability: that it is true, if as many true as false claims are made; calibrated on claims that nothing was
         fitted to, about newcomers where it is about one. None where there were too few of them
@@ -28,13 +28,14 @@ class Verdict:
     relation: str
     tail: str
     score: float | None
-    threshold: float
+    threshold: float | None
     verdict: bool | None
     probability: float | None = None
 
     def __str__(self) -> str:
         word = {True: "true", False: "false", None: "no verdict"}[self.verdict]
-        score = "" if self.score is None else f" ({self.score:.3f} against {self.threshold:.3f})"
+        has_both = self.score is not None and self.threshold is not None
+        score = f" ({self.score:.3f} against {self.threshold:.3f})" if has_both else ""
         return f"{self.head} {self.relation} {self.tail}: {word}{score}"
 
 

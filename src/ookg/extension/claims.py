@@ -21,7 +21,7 @@ from ookg.scoring.thresholds import Thresholds, Worth, checked_thresholds
 from ookg.simulation.claim_thresholds import FittedThresholds
 from ookg.simulation.hidden_claims import labelled_claims, new_end
 from ookg.simulation.hiding import NewEnd
-from ookg.simulation.judge import FittedJudge
+from ookg.simulation.judge import FittedJudge, judge_in_words
 from ookg.simulation.same_kind import Kind, thresholds_of_newcomers
 from ookg.simulation.trust import Trust
 from ookg.system.display import counted
@@ -207,6 +207,7 @@ def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudg
         missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
         notes.append(f"{missing}: an entity or the relation has no vector")
     if len(rows):
+        notes += [] if judge is None else [judge_in_words(judge)]
         notes.append(_on_newcomers(len(rows), limits, judge, new_worth))
     notes += _on_known(int((scored & (worths == 0)).sum()), limits)
     accurate = accuracy(scores, thresholds, claims.truth)
@@ -218,7 +219,7 @@ def _verdicts(claims: Triples, scores: FloatArray, thresholds: FloatArray, proba
     """NaN where there is no score, or no probability."""
     columns = zip(claims, scores.tolist(), thresholds.tolist(), probability.tolist(), strict=True)
     return [
-        Verdict(*triple, None, limit, None)
+        Verdict(*triple, None, None, None)
         if math.isnan(score)
         else Verdict(*triple, score, limit, score >= limit, None if math.isnan(chance) else chance)
         for triple, score, limit, chance in columns

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 from torch import Tensor
@@ -25,7 +26,7 @@ from ookg.extension.groups import Preparation, as_tuples
 from ookg.extension.known import KnownModel
 from ookg.extension.likely import End, likely_answers
 from ookg.extension.lookup import entity_id, relation_id
-from ookg.extension.questions import AnswerOptions, Question, Ranking, answered
+from ookg.extension.questions import AnswerKeywords, AnswerOptions, Question, Ranking, answer_options, answered
 from ookg.extension.state import State, corrected, with_evidence, with_triples, without_triples
 from ookg.extension.vectors import entity_vector, nearest, single_vectors
 from ookg.graph.grown import row_keys
@@ -222,24 +223,36 @@ class ExtendedModel:
         head: str | None = None,
         tail: str | None = None,
         options: AnswerOptions | None = None,
+        **keywords: Unpack[AnswerKeywords],
     ) -> Prediction:
-        """The best tails for (head, relation), or heads for (relation, tail)."""
-        return self.predict_all([Question(relation, head, tail)], options)[0]
+        """The best tails for (head, relation), or heads for (relation, tail).
 
-    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> Predictions:
+        options: also by keyword, such as top=3, known_answers="mark" or explain=True, here and in what follows
+        """
+        return self.predict_all([Question(relation, head, tail)], options, **keywords)[0]
+
+    def predict_all(
+        self, questions: Sequence[Question], options: AnswerOptions | None = None, **keywords: Unpack[AnswerKeywords]
+    ) -> Predictions:
         """The answers to many questions, all from one state; they pass over the entities together."""
-        state, options = self._state, options or AnswerOptions()
+        state, options = self._state, answer_options(options, **keywords)
         ranking = Ranking.of(state, options)
         if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)
         return Predictions(answered(state, questions, options, ranking), state.find_names)
 
-    def likely(self, entity: str, end: End = "both", options: AnswerOptions | None = None) -> LikelyAnswers:
+    def likely(
+        self,
+        entity: str,
+        end: End = "both",
+        options: AnswerOptions | None = None,
+        **keywords: Unpack[AnswerKeywords],
+    ) -> LikelyAnswers:
         """Everything likely about an entity over all relations that fit it, the likeliest first.
 
         A directed relation fits that entities with its relations have. end: where the entity stands, or both
         """
-        state, options = self._state, options or AnswerOptions()
+        state, options = self._state, answer_options(options, **keywords)
         ranking = Ranking.of(state, options)
         if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)

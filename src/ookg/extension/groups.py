@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.sparse import csgraph
 from torch import Tensor
 
 from ookg.graph.grown import Batch, Triple
@@ -191,6 +190,8 @@ class Nodes:
         size = len(self.nodes)
         if not len(row):
             return np.arange(size)
+        from scipy.sparse import csgraph  # as in `together.py`
+
         ties = sparse.coo_array((np.ones(len(row)), (lead[row, 0], self.place[row, side])), shape=(size, size))
         component: IntArray = csgraph.connected_components(ties, directed=False)[1].astype(np.int64)
         return component

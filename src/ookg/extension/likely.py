@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -42,6 +42,8 @@ def likely_answers(state: State, label: str, options: AnswerOptions, ranking: Ra
 
     Where that was not measured, they are ordered by what was measured on another graph, and have none.
     """
+    if end not in get_args(End):
+        raise InputError(f"end {end!r}; choose {', '.join(get_args(End))}")
     entity = entity_id(state, label)
     weights, way = ranking.weights, ranking.way(state, entity)
     weights = weights if way is None else way.evidence_weights

@@ -13,7 +13,7 @@ from ookg.system.display import in_full
 
 FEW_NAMES = 2_000  # so many are all looked at
 MOST_ALIKE = 500  # that share a third of a name
-NOWHERE = "it is in no training triple and in none of the given ones"
+NOWHERE = "it is in no training triple and in none of the given ones; give triples that have it"
 
 
 def entity_id(state: State, label: str) -> int:

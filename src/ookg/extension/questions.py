@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 import torch
@@ -34,7 +35,9 @@ from ookg.simulation.likelihood import ANSWERS, Likelihood, Standings, answer_fe
 from ookg.simulation.ways import Way, Ways
 from ookg.types import BoolArray, FloatArray, IntArray, Scores
 
-__all__ = ["AnswerOptions", "Question", "Ranking", "answered"]
+__all__ = ["AnswerKeywords", "AnswerOptions", "KnownAnswers", "Question", "Ranking", "answer_options", "answered"]
+
+KnownAnswers = Literal["drop", "mark"]  # whether answers that training or given triples state are left out, or marked
 
 # What a new answer to a question about a known entity loses: so much of the spread of gaps between known entities, and
 # of its hubness. Few such answers are new, and a vector that is a mean lies near to whatever is asked.
@@ -71,6 +74,33 @@ class AnswerOptions:
             raise InputError(f"top {self.top}; ask for 1 or more answers")
         if self.min_probability is not None and not 0 <= self.min_probability <= 1:
             raise InputError(f"a probability of {self.min_probability}; give one from 0 to 1")
+
+
+class AnswerKeywords(TypedDict, total=False):
+    """What `predict` and its like take by keyword: the values of `AnswerOptions`.
+
+    known_answers: "drop" or "mark" those that training or given triples state, as `drop_known` does
+    """
+
+    combine: bool | RankingWeights | None
+    top: int
+    known_answers: KnownAnswers
+    new_answers: bool
+    min_probability: float | None
+    blank_nodes: bool
+    explain: bool
+    approximate: ApproximateIndex | None
+
+
+def answer_options(options: AnswerOptions | None = None, **changes: Unpack[AnswerKeywords]) -> AnswerOptions:
+    """The options, by default those of `AnswerOptions`, with what is said by keyword instead."""
+    values: dict[str, Any] = dict(changes)
+    if "known_answers" in values:
+        known = values.pop("known_answers")
+        if known not in get_args(KnownAnswers):
+            raise InputError(f"known_answers {known!r}; choose {' or '.join(get_args(KnownAnswers))}")
+        values["drop_known"] = known == "drop"
+    return replace(options or AnswerOptions(), **values)
 
 
 @dataclass(frozen=True)
@@ -158,7 +188,7 @@ def _by_index(state: State, asked: Asked, options: AnswerOptions, ranking: Ranki
     entities, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(entities)  # among equals the first one wins, as everywhere
     entities, scores = entities[order], scores[order]
-    stated = state.graph.answers(asked.entity, asked.relation, asks_tail=asked.asks_tail)
+    stated = _stated(state, asked)
     for left_out in _left_out(state, asked, options, stated):
         scores[np.isin(entities, left_out)] = -np.inf
     if not options.new_answers:
@@ -216,6 +246,7 @@ def _known_gaps(state: State, asked: Sequence[Asked], points: Sequence[Tensor]) 
 def _newcomer_scores(state: State, asked: Asked, point: Tensor, ranking: Ranking) -> Iterator[tuple[IntArray, Scores]]:
     """New entities, each once, and -D with each, less what it loses; -inf where there is no vector."""
     geometry = state.model.embedding.geometry
+    stated = _stated(state, asked) if ranking.holds_back(state, asked.entity) else None
     for group in state.everyone:
         if len(group.entities) == 1 and group.entities[0] == asked.entity and not _may_be_itself(state, asked):
             continue
@@ -224,17 +255,24 @@ def _newcomer_scores(state: State, asked: Asked, point: Tensor, ranking: Ranking
         queries = np.full(len(newcomers), asked.relation) if state.preparation.weights.needs_query else None
         vectors = group.seen_in(state.graph.statistics).vectors(newcomers, queries)
         gaps = geometry.gap(point, geometry.project(vectors, relation)).float().cpu().numpy()
-        if ranking.holds_back(state, asked.entity):
-            gaps += _held_back(state, group, asked.relation)[newcomers].numpy()
+        if stated is not None:
+            gaps += _held_back(state, group, asked.relation, stated)[newcomers].numpy()
         yield group.entities[newcomers], np.where(np.isnan(gaps), -np.inf, -gaps)
 
 
-def _held_back(state: State, group: Group, relation: int) -> Tensor:
-    """(entities,) what a group's entities lose as answers about known ones."""
+def _held_back(state: State, group: Group, relation: int, stated: IntArray) -> Tensor:
+    """(entities,) what a group's entities lose as answers about known ones; nothing where that is stated."""
     embedding = state.model.embedding
     if not embedding.geometry.has_entity_gap:
         return torch.zeros(len(group.entities))
-    return (HELD_BACK * embedding.gap_spread + HUBNESS_OFF * _group_hubness(state, group, relation)).float()
+    held_back = (HELD_BACK * embedding.gap_spread + HUBNESS_OFF * _group_hubness(state, group, relation)).float()
+    held_back[np.isin(group.entities, stated)] = 0.0
+    return held_back
+
+
+def _stated(state: State, asked: Asked) -> IntArray:
+    """The answers that training or given triples state."""
+    return state.graph.answers(asked.entity, asked.relation, asks_tail=asked.asks_tail)
 
 
 def _of_new(state: State, of_group: Callable[[Group], Tensor]) -> Tensor:
@@ -256,7 +294,8 @@ def _lost(state: State, asked: Asked, ranking: Ranking) -> Tensor:
     """(new entities,) what each loses as an answer to a question, in the unit of distances."""
     if not ranking.holds_back(state, asked.entity):
         return torch.zeros(len(state.entities) - state.num_known)
-    return _of_new(state, lambda group: _held_back(state, group, asked.relation))
+    stated = _stated(state, asked)
+    return _of_new(state, lambda group: _held_back(state, group, asked.relation, stated))
 
 
 def _group_hubness(state: State, group: Group, relation: int) -> Tensor:
@@ -276,7 +315,7 @@ def _may_be_itself(state: State, asked: Asked) -> bool:
     """Whether the asked entity can be its own answer: training often has it so over the relation, or it is stated."""
     if asked.relation < state.num_trained and state.model.loops[asked.relation]:
         return True
-    return asked.entity in state.graph.answers(asked.entity, asked.relation, asks_tail=asked.asks_tail)
+    return asked.entity in _stated(state, asked)
 
 
 def _prediction(
@@ -301,7 +340,7 @@ def _prediction(
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
-    stated = state.graph.answers(entity, asked.relation, asks_tail=asked.asks_tail)
+    stated = _stated(state, asked)
     for left_out in _left_out(state, asked, options, stated):
         scores[left_out] = -np.inf
     most = options.top if likelihood is None else max(options.top, ANSWERS) + 1

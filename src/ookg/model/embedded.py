@@ -10,6 +10,7 @@ import torch
 
 from ookg.errors import InputError, unknown_name
 from ookg.extension.answers import NewVectors
+from ookg.extension.lookup import NOWHERE
 from ookg.newcomers.reducer import Correlation, Degree, Weights
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _relation(model: Model, label: str, given: Given) -> int:
     number = given.relations.find(label)
     if number is None:
         known = given.relations.labels.to_pylist()
-        raise unknown_name("relation", label, known, "it is in no training triple and in none of the given ones")
+        raise unknown_name("relation", label, known, NOWHERE)
     if not given.newcomers.has_relation(np.array([number]))[0]:
         geometry = model.checkpoint.embedding.geometry
         if not geometry.makes_relations:

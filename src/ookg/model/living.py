@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from torch import Tensor
@@ -19,7 +19,7 @@ from ookg.extension.answers import LikelyAnswers, Neighbors, Prediction, Predict
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.likely import End
 from ookg.extension.lookup import names_to_suggest
-from ookg.extension.questions import AnswerOptions, Question
+from ookg.extension.questions import AnswerKeywords, AnswerOptions, Question
 from ookg.graph.names import Names, NameSource
 from ookg.graph.prefixes import with_whole_iris
 from ookg.graph.triples import Triples, TripleSource, as_triples
@@ -28,8 +28,8 @@ from ookg.model.approximate import FollowedIndex
 from ookg.model.current import Current, known_to
 from ookg.model.model import Model
 from ookg.model.updating import Updated, growth_of, training_settings, update_model
-from ookg.newcomers.embedder import NeighborLimit
-from ookg.newcomers.reducer import Weights
+from ookg.newcomers.embedder import NeighborLimit, as_limit
+from ookg.newcomers.reducer import WeightsChoice, as_weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.approximate import ApproximateIndex
 from ookg.simulation.trust import Trust
@@ -39,6 +39,7 @@ from ookg.storage.journals import open_journal
 from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
 from ookg.storage.versions import KEPT, Version, roll_back, versions
 from ookg.training.continuing import Growth, UpdateSettings
+from ookg.training.loop import choose_device
 
 MANY_BATCHES = 64  # so many at once are read as one difference
 
@@ -159,13 +160,13 @@ class LivingModel:
         directory: str | Path,
         device: str = "cpu",
         *,
-        weights: Weights | None = None,
-        limit: NeighborLimit | None = None,
+        weights: WeightsChoice | None = None,
+        limit: NeighborLimit | int | None = None,
         refine: bool | RefineSettings | None = None,
         journal: str | None = None,
     ) -> None:
-        self.directory, self._device = Path(directory), device
-        self._weights, self._limit, self._refine = weights, limit, refine
+        self.directory, self._device = Path(directory), str(choose_device(device))
+        self._weights, self._limit, self._refine = as_weights(weights), as_limit(limit), refine
         self._named: tuple[Stamp | None, Names] | None = None
         self._index = FollowedIndex(self.directory)
         self._writing = threading.RLock()
@@ -483,22 +484,39 @@ class LivingModel:
         return self.extended.explain(entity, relation)
 
     def predict(
-        self, *, relation: str, head: str | None = None, tail: str | None = None, options: AnswerOptions | None = None
+        self,
+        *,
+        relation: str,
+        head: str | None = None,
+        tail: str | None = None,
+        options: AnswerOptions | None = None,
+        **keywords: Unpack[AnswerKeywords],
     ) -> Prediction:
-        """The best tails for (head, relation), or heads for (relation, tail)."""
-        return self.extended.predict(relation=relation, head=head, tail=tail, options=options)
+        """The best tails for (head, relation), or heads for (relation, tail).
+
+        options: also by keyword, such as top=3, known_answers="mark" or explain=True, here and in what follows
+        """
+        return self.extended.predict(relation=relation, head=head, tail=tail, options=options, **keywords)
 
     def neighbors(self, entity: str, top: int = 10) -> Neighbors:
         """The known and new entities whose vectors are nearest to that of an entity, the nearest first."""
         return self.extended.neighbors(entity, top)
 
-    def likely(self, entity: str, end: End = "both", options: AnswerOptions | None = None) -> LikelyAnswers:
+    def likely(
+        self,
+        entity: str,
+        end: End = "both",
+        options: AnswerOptions | None = None,
+        **keywords: Unpack[AnswerKeywords],
+    ) -> LikelyAnswers:
         """Everything likely about an entity over all relations that fit it, the likeliest first."""
-        return self.extended.likely(entity, end, options)
+        return self.extended.likely(entity, end, options, **keywords)
 
-    def predict_all(self, questions: Sequence[Question], options: AnswerOptions | None = None) -> Predictions:
+    def predict_all(
+        self, questions: Sequence[Question], options: AnswerOptions | None = None, **keywords: Unpack[AnswerKeywords]
+    ) -> Predictions:
         """The answers to many questions, all from one state."""
-        return self.extended.predict_all(questions, options)
+        return self.extended.predict_all(questions, options, **keywords)
 
     def classify(self, claims: TripleSource, *, valid: TripleSource | None = None) -> Classification:
         """True or false for each claim: by the judge where it is about newcomers, else by thresholds.

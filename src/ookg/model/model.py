@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ from ookg.extension.answers import (
 from ookg.extension.extended import ExtendedModel
 from ookg.extension.groups import Preparation
 from ookg.extension.likely import End
-from ookg.extension.questions import AnswerOptions, Question
+from ookg.extension.questions import AnswerKeywords, AnswerOptions, Question, answer_options
 from ookg.graph.fitting import FittingRelations
 from ookg.graph.index import GraphIndex
 from ookg.graph.known import KnownGraph
@@ -52,10 +52,19 @@ from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
 from ookg.model.held_out import rows_held_out_of
 from ookg.models.embedding import Embedding
-from ookg.newcomers.embedder import NeighborLimit, Newcomers
+from ookg.newcomers.embedder import NeighborLimit, Newcomers, as_limit
 from ookg.newcomers.given import Given, find_given
 from ookg.newcomers.prior import Residuals
-from ookg.newcomers.reducer import Correlation, Degree, Precision, Weights, refuse_without_statistics, with_residuals
+from ookg.newcomers.reducer import (
+    Correlation,
+    Degree,
+    Precision,
+    Weights,
+    WeightsChoice,
+    as_weights,
+    refuse_without_statistics,
+    with_residuals,
+)
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import Protocol
 from ookg.scoring.ranking import TieRule
@@ -74,6 +83,7 @@ from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_c
 from ookg.storage.companions import named, save_together
 from ookg.storage.names import add_names, stored_names
 from ookg.system.progress import Reporter
+from ookg.training.loop import choose_device
 from ookg.types import BoolArray, IntArray
 
 __all__ = [
@@ -103,8 +113,8 @@ class Model:
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "cpu") -> Model:
-        """Read a model directory."""
-        return cls(load_checkpoint(directory, device))
+        """Read a model directory. device: "cpu", "cuda", or "auto", which is the GPU where there is one"""
+        return cls(load_checkpoint(directory, str(choose_device(device))))
 
     def save(self, directory: str | Path) -> None:
         """Write a model directory, atomically, with what is chosen for new entities, its names and its companions."""
@@ -186,8 +196,8 @@ class Model:
         dataset: Dataset | GrowingDataset | FewShotDataset | str | Path,
         *,
         task: Task | None = None,
-        weights: Weights | None = None,
-        limit: NeighborLimit | None = None,
+        weights: WeightsChoice | None = None,
+        limit: NeighborLimit | int | None = None,
         refine: bool | RefineSettings = False,
         combine: bool | RankingWeights | None = None,
         new_relations: bool = False,
@@ -203,7 +213,7 @@ class Model:
             self,
             dataset,
             task=task,
-            weights=None if weights is None else self._with_residuals(weights),
+            weights=None if (said := as_weights(weights)) is None else self._with_residuals(said),
             limit=limit,
             refine=refine,
             combine=combine,
@@ -255,10 +265,11 @@ class Model:
     def judge_for(self, valid: TripleSource | None = None) -> FittedJudge:
         """The judge that `classify` takes if nothing is said: the stored one, or one that learns on the own vectors.
 
-        One that learned without labelled claims gives way to one that learns from `valid`. Nothing is stored.
+        One that learned without labelled claims gives way to one that learns from `valid`, and one of an older version
+        to one that learns as it did, where that takes seconds. Nothing is stored.
         """
         stored = self.judge
-        if stored is not None and (valid is None or stored.learned_from_labels):
+        if stored is not None and stored.serves(labelled=valid is not None):
             return stored
         return self.fit_judge(valid, JudgeSettings(new="both", retrain=False))
 
@@ -272,8 +283,12 @@ class Model:
 
     @property
     def claim_thresholds(self) -> FittedThresholds | None:
-        """What claims about known entities are held against, if it is stored with the model."""
-        return self.choice.thresholds
+        """What claims about known entities are held against, if it is stored with the model.
+
+        Not what an older version fitted to made claims: that is fitted anew.
+        """
+        stored = self.choice.thresholds
+        return None if stored is not None and stored.is_made and stored.is_old else stored
 
     @cached_property
     def made_claims(self) -> Triples:
@@ -435,17 +450,18 @@ class Model:
         self,
         triples: TripleSource = (),
         *,
-        weights: Weights | None = None,
-        limit: NeighborLimit | None = None,
+        weights: WeightsChoice | None = None,
+        limit: NeighborLimit | int | None = None,
         refine: bool | RefineSettings | None = None,
     ) -> ExtendedModel:
         """This model together with triples about what is new to it: an object to be asked, and added to, many times.
 
         With neither weights nor refine, each newcomer is answered by what `ways` has for its number of triples.
 
-        weights: correlation weights by default; refine: fit the new vectors to their triples
+        weights: correlation weights by default; limit: how many triples of an entity are used at most
+        refine: fit the new vectors to their triples
         """
-        extended = ExtendedModel(self, self._preparation(weights, limit, refine))
+        extended = ExtendedModel(self, self._preparation(as_weights(weights), as_limit(limit), refine))
         extended.add(triples)
         return extended
 
@@ -542,46 +558,43 @@ class Model:
         self,
         triples: TripleSource,
         *,
-        weights: Weights | None = None,
+        weights: WeightsChoice | None = None,
         query_relation: str | None = None,
-        limit: NeighborLimit | None = None,
+        limit: NeighborLimit | int | None = None,
         refine: bool | RefineSettings = False,
         report: Reporter | None = None,
     ) -> NewVectors:
         """Vectors for the entities of `triples` that the model does not know: e = Σ w(ẽ)·ẽ over their candidates ẽ.
 
-        weights: `Uniform()`, `Degree()`, `Precision()` or `Correlation()`; by default correlation if a query relation
-            is given, as those weights depend on it, else degree
+        weights: `Uniform()`, `Degree()`, `Precision()` or `Correlation()`, or such a name ("uniform"); by default
+            correlation if a query relation is given, as those weights depend on it, else degree
+        limit: how many triples of an entity are used at most; a number, or `NeighborLimit` with a seed
         refine: fit the vectors to their triples from there on; known vectors do not move
         report: called with the number of steps done
         """
-        weights = weights_of_vectors(self, weights, query_relation, refined=bool(refine))
-        given = self.refined(self.given(triples, weights, limit, new_relations=True), refine, report)
+        own = weights_of_vectors(self, as_weights(weights), query_relation, refined=bool(refine))
+        given = self.refined(self.given(triples, own, as_limit(limit), new_relations=True), refine, report)
         return new_vectors(self, given, query_relation, refined=bool(refine))
 
-    def predict(  # noqa: PLR0913 (options by keyword)
+    def predict(
         self,
         given: TripleSource = (),
         *,
         relation: str,
         head: str | None = None,
         tail: str | None = None,
-        weights: Weights | None = None,
-        limit: NeighborLimit | None = None,
+        weights: WeightsChoice | None = None,
+        limit: NeighborLimit | int | None = None,
         refine: bool | RefineSettings | None = None,
-        combine: bool | RankingWeights | None = None,
-        top: int = 10,
-        known_answers: Literal["drop", "mark"] = "drop",
-        new_answers: bool = True,
-        blank_nodes: bool = False,
-        explain: bool = False,
+        options: AnswerOptions | None = None,
+        **keywords: Unpack[AnswerKeywords],
     ) -> Prediction:
         """The best tails for (head, relation) or heads for (relation, tail); the given end may be known or new.
 
         Candidates are all known entities and the new ones of `given` (unless new_answers is False). The asked entity
         itself is one only over relations that often join an entity to itself in training (`loops`). Answers that the
-        training or given triples already state are left out, or kept and marked. RDF nodes without a name are answers
-        only with blank_nodes.
+        training or given triples already state are left out, or kept and marked (known_answers="mark"). RDF nodes
+        without a name are answers only with blank_nodes. top: how many answers, 10 by default
 
         With none of weights, refine and combine, a question about a newcomer is answered by what `ways` has for its
         number of triples; `Prediction.way` says how. If one of them is given, weights are correlation weights by
@@ -592,16 +605,15 @@ class Model:
         Scores of evidence are weighted sums instead of -D(h, r, t).
 
         explain: say for each answer what speaks for it against those that rank next: `Answer.shares` and `reasons`
+        options: the same and more in one object; what is said by keyword goes before it
         """
-        if combine is not None and refine is None:
+        options = answer_options(options, **keywords)
+        if options.combine is not None and refine is None:
             refine = False
         question = Question(relation, head, tail)
-        options = AnswerOptions(
-            combine, top, known_answers == "drop", new_answers, blank_nodes=blank_nodes, explain=explain
-        )
         extended = self.extend(given, weights=weights, limit=limit, refine=refine)
-        found = extended.predict_all([question], options)[0]
-        return replace(found, notes=extended.notes)
+        prediction = extended.predict_all([question], options)[0]
+        return replace(prediction, notes=extended.notes)
 
     def likely(
         self,
@@ -610,12 +622,13 @@ class Model:
         entity: str,
         end: End = "both",
         options: AnswerOptions | None = None,
+        **keywords: Unpack[AnswerKeywords],
     ) -> LikelyAnswers:
         """Everything likely about a known or new entity over all relations that fit it, the likeliest first.
 
         A directed relation fits that entities with its relations have. end: where the entity stands, or both
         """
-        return self.extend(given).likely(entity, end, options)
+        return self.extend(given).likely(entity, end, options, **keywords)
 
     def classify(
         self,
@@ -623,8 +636,8 @@ class Model:
         *,
         valid: TripleSource | None = None,
         given: TripleSource = (),
-        weights: Weights | None = None,
-        limit: NeighborLimit | None = None,
+        weights: WeightsChoice | None = None,
+        limit: NeighborLimit | int | None = None,
         refine: bool | RefineSettings = False,
         judge: bool | JudgeSettings | FittedJudge | None = None,
     ) -> Classification:
@@ -648,8 +661,8 @@ class Model:
             raise InputError("the judge has its own way to weigh evidence; leave out weights, limit and refine")
         claims = as_triples(claims, keep_duplicates=True)
         labelled = None if valid is None else as_triples(valid, keep_duplicates=True)
-        weights = weights or self.default_weights(Degree())
-        extended = self.extend(given, weights=weights, limit=limit, refine=refine)
+        usual = as_weights(weights) or self.default_weights(Degree())
+        extended = self.extend(given, weights=usual, limit=limit, refine=refine)
         if judge is False or (judge is None and says_how):
             return extended.classify(claims, valid=labelled)
         if isinstance(judge, FittedJudge):
@@ -662,15 +675,14 @@ class Model:
         except InputError as error:
             if judge:
                 raise
-            usual = extended.classify(claims, valid=labelled)
-            return replace(usual, notes=[*usual.notes, f"no judge: {str(error).split(';')[0]}"])
+            by_thresholds = extended.classify(claims, valid=labelled)
+            return replace(by_thresholds, notes=[*by_thresholds.notes, f"no judge: {str(error).split(';')[0]}"])
         return extended.classify(claims, valid=labelled, judge=fitted)
 
     def _judge_by(self, judge: bool | JudgeSettings, valid: Triples | None, new: NewEnd) -> FittedJudge:
         """The judge that is asked for: the stored one, or one that is trained. new: the end of the claims that is"""
         stored = self.choice.judge
-        has_learned = stored is not None and (valid is None or stored.learned_from_labels)
-        if stored is not None and has_learned and not isinstance(judge, JudgeSettings):
+        if stored is not None and stored.serves(labelled=valid is not None) and not isinstance(judge, JudgeSettings):
             return stored
         settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings(new=new)
         return self.fit_judge(valid, settings if settings.new else replace(settings, new=new))

@@ -253,7 +253,7 @@ def _to_train_on(triples: TripleSource, progress: bool = False) -> Triples:
     if triples.truth is not None:
         triples = triples.select(triples.truth)
     if not len(triples):
-        raise InputError(f"{triples.source}: no triples to train on")
+        raise InputError(f"{triples.source}: no triples to train on; give at least one")
     return triples
 
 

@@ -306,6 +306,15 @@ class NeighborLimit:
             raise InputError(f"at most {self.most} neighbours; it must be 1 or more, and below 2^63")
 
 
+def as_limit(limit: NeighborLimit | int | None) -> NeighborLimit | None:
+    """The limit, which may be given as a number; None stays None."""
+    if limit is None or isinstance(limit, NeighborLimit):
+        return limit
+    if not isinstance(limit, int):
+        raise InputError(f"limit {limit!r}; give how many neighbours are used at most, or ookg.NeighborLimit")
+    return NeighborLimit(limit)
+
+
 def find_newcomers(
     embedding: Embedding,
     graph: GraphStatistics | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -113,6 +113,24 @@ class Precision:
 
 
 Weights = Uniform | Degree | Correlation | Precision
+WEIGHTS: dict[str, type[Weights]] = {
+    "uniform": Uniform,
+    "degree": Degree,
+    "correlation": Correlation,
+    "precision": Precision,
+}
+# As a user gives them: a name stands for the weights with their default settings.
+WeightsChoice = Weights | Literal["uniform", "degree", "correlation", "precision"]
+
+
+def as_weights(weights: WeightsChoice | None) -> Weights | None:
+    """The weights, which may be given by name; None stays None."""
+    if weights is None or isinstance(weights, Weights):
+        return weights
+    if not isinstance(weights, str) or weights not in WEIGHTS:
+        remedy = f"choose {', '.join(WEIGHTS)}, or give such as ookg.Correlation(power=1)"
+        raise InputError(f"weights {weights!r}; {remedy}")
+    return WEIGHTS[weights]()
 
 
 def with_residuals(weights: Weights, residuals: Callable[[], Residuals]) -> Weights:

@@ -15,7 +15,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.sparse import csgraph
 from torch import Tensor
 
 from ookg.graph.statistics import GraphStatistics
@@ -227,6 +226,8 @@ def _depths(ties: Ties, usable: BoolArray, anchors: Anchors) -> FloatArray:
     near = np.append(np.flatnonzero(ties.support.counts[ties.members] > 0), anchors.place)
     heads, tails = np.append(member[:, 0], near), np.append(member[:, 1], np.full(len(near), size))
     graph = sparse.csr_array((np.ones(len(heads)), (heads, tails)), shape=(size + 1, size + 1))
+    from scipy.sparse import csgraph  # a tenth of a second of a start, and few newcomers are tied to each other
+
     depths: FloatArray = csgraph.dijkstra(graph, directed=False, indices=size, unweighted=True)[:size]
     return depths
 

@@ -24,6 +24,7 @@ from ookg.system.extras import missing
 from ookg.types import IntArray, Scores
 
 MEASURED_TOP = 10  # how many of the best answers recall is measured on, and the most that an index is asked for
+INDEX_SERVES = "the index serves questions that vectors alone rank, for up to ten answers without reasons"
 LEAST_IN_LIST = 8  # entities, on average
 LEARNED_FROM = 64  # entities for each list: the centres are found on so many
 ROUNDS = 10  # of k-means

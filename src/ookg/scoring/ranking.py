@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ookg.errors import InputError
 from ookg.models.embedding import Embedding
 from ookg.scoring.queries import Queries
 from ookg.types import FloatArray, IntArray
@@ -19,6 +20,12 @@ from ookg.types import FloatArray, IntArray
 CHUNK_NUMBERS = 1 << 24
 
 TieRule = Literal["mean", "optimistic", "pessimistic"]
+
+
+def refuse_unknown_ties(ties: str) -> None:
+    """Refuse a name that is no rule for ties, before anything is ranked."""
+    if ties not in get_args(TieRule):
+        raise InputError(f"ties {ties!r}; choose {', '.join(get_args(TieRule))}")
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,8 @@ class Claims:
 
 
 def _judge(model: Model, valid: Triples | None) -> FittedJudge | None:
-    if model.judge is None and len(model.entities) > MOST_ENTITIES:
-        return None
+    if len(model.entities) > MOST_ENTITIES and (valid is None or model.judge is None):
+        return model.judge
     try:
         return model.judge_for(valid)
     except InputError:

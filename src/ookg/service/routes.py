@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -16,6 +16,7 @@ from ookg.errors import InputError, OokgError
 from ookg.extension.likely import End
 from ookg.extension.questions import AnswerOptions
 from ookg.model.living import Added, Removed
+from ookg.scoring.approximate import INDEX_SERVES
 from ookg.service.keys import StoredKey
 from ookg.service.metrics import Metrics
 from ookg.service.problems import Problem
@@ -42,6 +43,7 @@ class LabelConvertor(Convertor[str]):
 
 
 register_url_convertor("label", LabelConvertor())
+NO_INDEX = "there is no approximate index of these vectors; `ookg index` makes one"
 BEARER = HTTPBearer(auto_error=False, description="a key that `ookg keys add` has made")
 
 
@@ -190,6 +192,7 @@ def find(
 async def predict(body: PredictBody, service: Reading) -> Response:
     """The best tails for (head, relation), or heads for (relation, tail): one question, or many."""
     service.check_top(body.top)
+    index = service.index(body.approximate)
     options = AnswerOptions(
         body.combine,
         body.top,
@@ -197,10 +200,14 @@ async def predict(body: PredictBody, service: Reading) -> Response:
         body.new_answers,
         blank_nodes=body.blank_nodes,
         explain=body.explain,
-        approximate=service.index(body.approximate),
+        approximate=index,
     )
     questions = service.questions_of(body)
     predictions = await service.asker(len(questions)).ask(questions, options)
+    if body.approximate:
+        why = NO_INDEX if index is None else INDEX_SERVES
+        exactly = f"answered exactly: {why}"
+        predictions = [one if one.recall else replace(one, notes=[*one.notes, exactly]) for one in predictions]
     pairs = zip(questions, predictions, strict=True)
     values = [service.words.prediction(*pair, explained=body.explain) for pair in pairs]
     return json_response(values[0] if body.questions is None else {"predictions": values})
@@ -227,7 +234,9 @@ def likely(body: LikelyBody, service: Reading) -> Response:
 def classify(body: ClassifyBody, service: Reading) -> Response:
     """True or false for each claim; null where an end or the relation has no vector."""
     service.check_claims(body.claims)
-    return json_response(service.claims.verdicts(service.current(), body.claims))
+    judged, words = service.claims.verdicts(service.current(), body.claims), service.words
+    named = [one | words.named_triple(one["head"], one["relation"], one["tail"]) for one in judged["verdicts"]]
+    return json_response(judged | {"verdicts": named})
 
 
 @router.post("/explain", tags=["read"], summary="Explain an answer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -84,6 +85,7 @@ def run_worker(settings: ServiceSettings, listening: socket.socket, log_requests
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda number, _: told.append(number))
     log_to_stderr(requests=log_requests)
+    gc.freeze()  # what is imported stays: nobody has to pass over it in search of garbage
     # What PyTorch does for a question is small, and its threads wait for each other awake; the kernels have their own.
     torch.set_num_threads(1)
     if settings.workers > 1:  # they share the cores

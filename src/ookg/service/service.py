@@ -74,7 +74,6 @@ class Service:
         self._warm_up()
         if self.settings.runtime is not None:  # the process is a server's own
             # What is loaded by now stays; to pass over it in search of garbage takes a tenth of a second each time.
-            gc.collect()
             gc.freeze()
 
     def _warm_up(self) -> None:

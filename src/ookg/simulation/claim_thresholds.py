@@ -12,7 +12,7 @@ from torch import Tensor
 from ookg.errors import InputError
 from ookg.graph.vocabulary import Vocabulary
 from ookg.scoring.thresholds import Thresholds, Worth
-from ookg.simulation.judge import MOST_NUMBERS, stored_worth, vectors_digest
+from ookg.simulation.judge import FITTED_VERSION, MOST_NUMBERS, stored_version, stored_worth, vectors_digest
 from ookg.simulation.made_claims import MADE, MADE_OF_UNSEEN
 
 AGAIN = "run `ookg classify` with --valid again"
@@ -24,6 +24,7 @@ class FittedThresholds:
 
     overall: for relations without one; worth: what verdicts by them are worth, None from too few claims
     vectors: the digest of the model's relation vectors; learned: what they were fitted to, for people to read
+    version: of how they were fitted
     """
 
     by_relation: dict[str, float]
@@ -31,6 +32,7 @@ class FittedThresholds:
     worth: Worth | None
     vectors: str
     learned: dict[str, Any] = field(default_factory=dict, compare=False)
+    version: int = FITTED_VERSION
 
     def __post_init__(self) -> None:
         if len(self.by_relation) > MOST_NUMBERS:
@@ -42,6 +44,11 @@ class FittedThresholds:
     def is_made(self) -> bool:
         """Whether they were fitted to false triples made from those of training, and not to labelled ones."""
         return self.learned.get("source") in (MADE, MADE_OF_UNSEEN)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether an older version fitted them."""
+        return self.version < FITTED_VERSION
 
     @property
     def is_seen(self) -> bool:
@@ -73,6 +80,7 @@ class FittedThresholds:
             "overall": self.overall,
             "vectors": self.vectors,
             "learned": self.learned,
+            "version": self.version,
         } | ({} if self.worth is None else {"worth": vars(self.worth)})
 
     @classmethod
@@ -86,7 +94,8 @@ class FittedThresholds:
             raise InputError(f"thresholds of claims must be numbers; {AGAIN}")
         overall, *others = map(float, numbers)
         by_relation = dict(zip(by_relation, others, strict=True))
-        return cls(by_relation, overall, stored_worth(values.get("worth")), vectors, learned)
+        worth, version = stored_worth(values.get("worth")), stored_version(values)
+        return cls(by_relation, overall, worth, vectors, learned, version)
 
 
 def thresholds_in_words(fitted: FittedThresholds) -> str:
@@ -94,4 +103,5 @@ def thresholds_in_words(fitted: FittedThresholds) -> str:
     claims, source = fitted.learned.get("claims"), fitted.learned.get("source")
     if fitted.is_made and isinstance(claims, int):
         return f"thresholds fit {claims // 2:,} {source} and as many false ones made from them"
-    return f"thresholds fit {source}" if isinstance(source, str) else "thresholds are those stored with the model"
+    text = f"thresholds fit {source}" if isinstance(source, str) else "thresholds are those stored with the model"
+    return f"{text}, with an older version of ookg; `ookg classify --valid` fits them anew" if fitted.is_old else text

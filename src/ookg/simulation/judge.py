@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ookg.graph.vocabulary import Vocabulary
 
 AGAIN = "fit the judge again"
+# Of how judges and thresholds are fitted. What is stored without one is of version 1.
+FITTED_VERSION = 2
 FEWEST_CLAIMS = 20  # that a judge learned from, to say what it is worth
 # What may be stored in a model's description, which is read whenever the model is opened.
 MOST_FEATURES, MOST_NUMBERS = 64, 1 << 17
@@ -112,6 +114,7 @@ class FittedJudge:
     new: the end that was new in the claims it learned from; vectors: the digest of the model's relation vectors
     learned: how it was fitted, for people to read
     worth: what its verdicts are worth; None for a judge of an older version, or one that learned from few claims
+    version: of how it was fitted
     """
 
     features: tuple[str, ...]
@@ -123,6 +126,7 @@ class FittedJudge:
     vectors: str
     learned: dict[str, Any] = field(default_factory=dict, compare=False)
     worth: Worth | None = None
+    version: int = FITTED_VERSION
 
     def __post_init__(self) -> None:
         size = len(self.features)
@@ -145,6 +149,18 @@ class FittedJudge:
     def learned_from_labels(self) -> bool:
         """Whether there were labelled claims, and not only false triples made from those of training."""
         return self.learned.get("claims") != 0
+
+    def serves(self, *, labelled: bool) -> bool:
+        """Whether it is taken as it is, or gives way to one that learns now. labelled: from claims with labels
+
+        Of an older version, one that had labelled claims or a training of its own stays until labelled claims come:
+        what can be made of the model alone would be worth less.
+        """
+        if labelled and not self.learned_from_labels:
+            return False
+        if self.version >= FITTED_VERSION:
+            return True
+        return not labelled and (self.learned_from_labels or bool(self.learned.get("retrained", True)))
 
     def __repr__(self) -> str:
         claims = counted(self.learned["claims"], "claim") if "claims" in self.learned else "claims"
@@ -196,6 +212,7 @@ class FittedJudge:
             "new": self.new,
             "vectors": self.vectors,
             "learned": self.learned,
+            "version": self.version,
         } | ({} if self.worth is None else {"worth": vars(self.worth)})
 
     @classmethod
@@ -212,8 +229,23 @@ class FittedJudge:
         new: Any = values.get("new")
         if not isinstance(new, str):
             raise InputError(f"new end of a judge is {new!r} and not {', '.join(ENDS)}; {AGAIN}")
-        worth = stored_worth(values.get("worth"))
-        return cls(tuple(names), centre, scale, shared, weights, new, vectors, learned, worth)  # type: ignore[arg-type]
+        worth, version = stored_worth(values.get("worth")), stored_version(values)
+        rows = (centre, scale, shared)
+        return cls(tuple(names), *rows, weights, new, vectors, learned, worth, version)  # type: ignore[arg-type]
+
+
+def judge_in_words(judge: FittedJudge) -> str:
+    """What a judge learned from."""
+    claims, made, source = (judge.learned.get(name) for name in ("claims", "made", "source"))
+    parts = []
+    if isinstance(claims, int) and claims:
+        parts.append(counted(claims, "labelled claim") + (f" of {source}" if isinstance(source, str) else ""))
+    if isinstance(made, int) and made:
+        parts.append(f"{made // 2:,} training triples and as many false ones made from them")
+    text = f"the judge learned from {', '.join(parts)}" if parts else "the judge is the one stored with the model"
+    if judge.version >= FITTED_VERSION:
+        return text
+    return f"{text}, with an older version of ookg; `ookg classify --judge --save` lets one learn anew"
 
 
 def vectors_digest(vectors: Tensor) -> str:
@@ -223,6 +255,14 @@ def vectors_digest(vectors: Tensor) -> str:
 
 def _numbers(row: FloatArray) -> tuple[float, ...]:
     return tuple(row.tolist())
+
+
+def stored_version(values: dict[str, Any]) -> int:
+    """The version of how a judge, or thresholds, were fitted; 1 where none is written."""
+    version = values.get("version", 1)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise InputError(f"version of a judge or of thresholds is {version!r:.60} instead of a number; {AGAIN}")
+    return version
 
 
 def stored_worth(values: Any) -> Worth | None:

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ookg.errors import OokgError, one_line
-from ookg.newcomers.reducer import Degree, Precision, Uniform
 from ookg.system.extras import missing
 from ookg.system.progress import tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WEIGHTS = {"uniform": Uniform, "degree": Degree, "precision": Precision}
+WEIGHTS = ("uniform", "degree", "precision")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,7 +76,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace) -> None:
     triples = _read(spark, arguments.triples)
     options: dict[str, Any] = {"ties": not arguments.no_ties}
     if arguments.weights is not None:
-        options["weights"] = WEIGHTS[arguments.weights]()
+        options["weights"] = arguments.weights
     if arguments.command == "embed":
         made = embed(triples, arguments.model, **options)
     else:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ookg.errors import InputError
-from ookg.extension.questions import AnswerOptions
+from ookg.extension.questions import KnownAnswers, answer_options
 from ookg.model.model import Model
-from ookg.newcomers.reducer import Correlation, Degree, Weights, refuse_without_statistics, with_residuals
+from ookg.newcomers.reducer import (
+    Correlation,
+    Degree,
+    WeightsChoice,
+    as_weights,
+    refuse_without_statistics,
+    with_residuals,
+)
 from ookg.spark.links import COLUMNS
 from ookg.spark.opened import ModelPlace, digest_of
 from ookg.spark.streams import PACKED
@@ -37,7 +44,7 @@ MOST_TIES = 5_000_000  # rows of ties that the driver takes, some 200 bytes each
 
 
 def embed(
-    triples: DataFrame, model_path: str | Path, *, weights: Weights | None = None, ties: bool = True
+    triples: DataFrame, model_path: str | Path, *, weights: WeightsChoice | None = None, ties: bool = True
 ) -> DataFrame:
     """Vectors for the entities of `triples` that a model does not know, as `Model.embed` makes them.
 
@@ -47,7 +54,7 @@ def embed(
 
     triples: columns head, relation, tail (string); further columns are left out, and repeated triples count once
     model_path: a model directory that every machine of the cluster can read at this path
-    weights: uniform, degree (the default) or precision weights
+    weights: uniform, degree (the default) or precision weights, or such a name ("uniform")
     ties: look for triples between newcomers or over new relations, for which the triples are read before this returns;
         False: there are none, and one that turns up ends the job
     """
@@ -74,9 +81,9 @@ def predict(
     triples: DataFrame,
     model_path: str | Path,
     *,
-    weights: Weights | None = None,
+    weights: WeightsChoice | None = None,
     top: int = 10,
-    known_answers: Literal["drop", "mark"] = "drop",
+    known_answers: KnownAnswers = "drop",
     ties: bool = True,
 ) -> DataFrame:
     """The best known entities as answers to questions about newcomers, by the newcomers' vectors.
@@ -91,7 +98,7 @@ def predict(
     place = place_of(model_path, weights)
     triples, questions = _labels(triples, "triples"), _labels(questions, "questions")
     tied = _joined(triples.mapInArrow(FindTies(place).__call__, TIES)) if ties else NOTHING_TIED
-    options = AnswerOptions(combine=False, top=top, drop_known=known_answers == "drop", new_answers=False)
+    options = answer_options(combine=False, top=top, known_answers=known_answers, new_answers=False)
     asked = questions.mapInArrow(GroupQuestions(tied).__call__, ASKED)
     given = triples.mapInArrow(GroupTriples(place, tied, only_tied=False).__call__, GROUPED)
     given = given.join(asked.select("piece").distinct(), "piece", "left_semi")
@@ -100,13 +107,12 @@ def predict(
     return together.mapInArrow(AnswerQuestions(place, options).__call__, ANSWERS)
 
 
-def place_of(model_path: str | Path, weights: Weights | None) -> ModelPlace:
+def place_of(model_path: str | Path, weights: WeightsChoice | None) -> ModelPlace:
     """The model with weights that a part of the triples determines."""
     path = str(Path(model_path).resolve())
     digest = digest_of(path)
     model = Model.load(path)
-    if weights is None:
-        weights = model.default_weights(Degree())
+    weights = as_weights(weights) or model.default_weights(Degree())
     if isinstance(weights, Correlation):
         problem = "correlation weights count which relations go together in all given triples"
         raise InputError(f"{problem}, and no worker has them all; choose uniform, degree or precision weights")

@@ -422,8 +422,7 @@ def _remove_data(data: Path, *, unsure: bool) -> None:
     unsure: also where the file system cannot tell whether somebody reads it
     """
     with suppress(OSError):
-        # A file that was not finished has the name that safetensors gives to it.
-        if not all(path.name in {*FILES, *OLD_FILES} or path.name.startswith(".tmp") for path in data.iterdir()):
+        if not all(_is_own(path) for path in data.iterdir()):
             return
         try:
             lock = PathLock(data / VECTORS, shared=False)
@@ -433,6 +432,14 @@ def _remove_data(data: Path, *, unsure: bool) -> None:
         if lock.is_sure or unsure:
             shutil.rmtree(data, ignore_errors=True)
         lock.close()
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file of a data folder is one that belongs there.
+
+    One that was not finished has the name that safetensors gives to it, and counts have that of their scratch folder.
+    """
+    return path.name in {*FILES, *OLD_FILES} or path.match(COUNTED) or path.name.startswith((".tmp", ".counted-"))
 
 
 def _write_data(checkpoint: Checkpoint, data: Path) -> None:

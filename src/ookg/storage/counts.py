@@ -50,7 +50,8 @@ class Counts:
             return read_counts(path)
         arrays = count()
         with suppress(InputError, OSError):  # where it cannot be written, it is counted each time
-            _write(path, arrays)
+            if self.folder.is_dir():  # a version that was replaced is gone, and its folder does not come back
+                _write(path, arrays)
         return arrays
 
 

@@ -265,11 +265,12 @@ def _stop_requests(wanted: bool) -> Iterator[Callable[[], bool]]:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; "auto" is the GPU where there is one."""
+    """The device of that name, also one of several such as "cuda:1"; "auto" is the GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device cuda, but PyTorch sees no GPU here; use --device cpu or auto")
-    if name not in ("cpu", "cuda"):
+    kind, _, number = name.partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
         raise InputError(f"device {name!r}; choose auto, cpu or cuda")
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {name}, but PyTorch sees no such GPU here; use --device cpu or auto")
     return torch.device(name)
