@@ -32,6 +32,7 @@ from ookg.kernels import cpu_step
 from ookg.kernels.adam import adam_update
 from ookg.kernels.cpu_newcomers import weighted_candidates
 from ookg.kernels.cpu_ranking import gap_to_all, rank_counts
+from ookg.kernels.threads import get_num_threads
 from ookg.models import GEOMETRIES
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import reference_sums
@@ -173,15 +174,19 @@ def reference_seconds(settings: TrainingSettings, sampler: Sampler, tables: Tabl
 
 
 def arithmetic_seconds(step: NumbaStep) -> float:
-    """What the step's pairs take when all vectors are in the first-level cache."""
+    """What the step's pairs take when all vectors are in the first-level cache, in as many threads as there are."""
     pairs, width = step.sampler.batch * (step.settings.negatives + 1), step.tables.entities.shape[1]
     entities, points = torch.rand(64, width).numpy(), torch.rand(2, width).numpy()
     offsets = np.linspace(0, pairs, 65).astype(np.int32)
     places = np.stack([np.arange(pairs) % 2, np.arange(pairs)]).astype(np.int32)
     slopes, touched = torch.rand(pairs).numpy(), np.arange(64, dtype=np.int32)
-    forward = best(lambda: cpu_step.pair_gaps(entities, points, touched, (offsets, places), step.kind), 3)
-    backward = best(lambda: cpu_step.pair_gradients(entities, points, touched, (offsets, places), slopes, step.kind), 3)
-    return forward + backward
+    gaps, own, rest = np.empty_like(slopes), np.empty_like(entities), np.empty_like(points)
+    arguments = 0, 64, entities, points
+    forward = best(lambda: cpu_step.gaps_of(*arguments, touched, (offsets, places), step.kind, gaps), 3)
+    backward = best(
+        lambda: cpu_step.gradients_of(*arguments, (offsets, places), touched, slopes, step.kind, (own, rest)), 3
+    )
+    return (forward + backward) / get_num_threads()
 
 
 def traffic(step: NumbaStep) -> int:

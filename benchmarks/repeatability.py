@@ -29,7 +29,7 @@ import torch
 
 import ookg
 from ookg.graph.statistics import GraphStatistics
-from ookg.kernels import cpu_newcomers, cpu_prior, cpu_ranking, cpu_refinement, cpu_step, threads
+from ookg.kernels import cpu_newcomers, cpu_prior, cpu_ranking, cpu_refinement, threads
 from ookg.models import Geometry, RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
@@ -40,6 +40,7 @@ from ookg.simulation.audit import AuditSettings, audit
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.tuning import TuningSettings, tune
+from ookg.training import cpu_step
 from ookg.training.continuing import Growth, Mode, UpdateSettings, continue_training
 from ookg.training.loop import TrainingRun
 from ookg.training.settings import TrainingSettings
@@ -85,7 +86,7 @@ def digest(results: list[Any]) -> str:
 
 def moved(values: tuple[Any, ...], random: np.random.Generator) -> tuple[tuple[Any, ...], list[tuple[Array, Array]]]:
     """The same values with all arrays elsewhere, in one piece of memory; and the pairs of old and new arrays."""
-    places: dict[tuple[int, tuple[int, ...]], Array] = {}
+    places: dict[tuple[int, int], Array] = {}
     pairs: list[tuple[Array, Array]] = []
 
     def arrays(value: Any) -> Iterator[Array]:
@@ -95,8 +96,8 @@ def moved(values: tuple[Any, ...], random: np.random.Generator) -> tuple[tuple[A
             for part in value:
                 yield from arrays(part)
 
-    def key(array: Array) -> tuple[int, tuple[int, ...]]:
-        return array.__array_interface__["data"][0], array.shape
+    def key(array: Array) -> tuple[int, int]:  # two shapes of one array stay one
+        return array.__array_interface__["data"][0], array.nbytes
 
     distinct = {key(array): array for array in arrays(values)}
     order = [list(distinct)[number] for number in random.permutation(len(distinct))]
@@ -115,7 +116,8 @@ def moved(values: tuple[Any, ...], random: np.random.Generator) -> tuple[tuple[A
     def replaced(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(replaced(part) for part in value)
-        return places.get(key(value), value) if isinstance(value, np.ndarray) and value.size else value
+        is_moved = isinstance(value, np.ndarray) and value.size and key(value) in places
+        return places[key(value)].reshape(value.shape) if is_moved else value
 
     return replaced(values), pairs
 
@@ -327,6 +329,13 @@ WAYS: dict[str, Way] = {
             ("transh", 1, 0.0),
             ("transr", 2, 0.0),
         )
+    },
+    **{
+        f"training, {name} by {optimizer}": Way(
+            partial(trained, SETTINGS.changed({"model": name, "optimizer": optimizer, "l2": 1e-3}))
+        )
+        for name in ("transe", "rotate")
+        for optimizer in ("sparse-adam", "adagrad")
     },
     **{f"resuming, {name}": Way(partial(resumed, SETTINGS.changed({"model": name}))) for name in ("transe", "rotate")},
     **{

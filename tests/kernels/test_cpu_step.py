@@ -18,7 +18,7 @@ from ookg.training.tables import Tables
 
 numba = pytest.importorskip("numba")
 
-from ookg.kernels import cpu_step  # noqa: E402
+from ookg.kernels import cpu_batches, cpu_equations, cpu_order  # noqa: E402
 from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, exponential, log_one_plus  # noqa: E402
 from ookg.training.cpu_step import NumbaStep  # noqa: E402
 
@@ -176,7 +176,7 @@ def test_same_bits_where_most_entities_stand_alone(
         step = NumbaStep(tables, Sampler(triples, entities, RELATIONS, settings), settings)
         losses = [step(number) for number in range(6)]
         runs.append([torch.stack(losses), *tables.tensors().values()])
-        assert not step._marks.any()  # clean for the next step
+        assert not step._more[1].any()  # the marks, clean for the next step
     for run in runs[1:]:
         for got, expected in zip(run, runs[0], strict=True):
             assert torch.equal(got, expected)
@@ -189,13 +189,14 @@ def test_who_stands_alone() -> None:
     usable = random.random(ids.shape) < 0.9
     answers, known = random.integers(0, 1_000_000, (2, batch))
     known[:20], answers[20:40] = ids[:20, 0], ids[20:40, 1]
-    marks = cpu_step.marks_for(batch * (negatives + 2))
-    cpu_step._mark_rows(0, batch, ids, usable, (answers, known), marks)
+    marks = cpu_order.marks_for(batch * (negatives + 2))
+    for part in range(cpu_order.MARK_PARTS):
+        cpu_order.mark_part(part, ids, usable, (answers, known), marks)
     touched, counts = np.unique(np.concatenate([ids[usable], answers, known, known]), return_counts=True)
-    alone = np.array([cpu_step._is_alone(marks, entity) for entity in touched])
+    alone = np.array([cpu_order.is_alone(marks, entity) for entity in touched])
     assert not alone[counts > 1].any()
     assert 0.9 < alone[counts == 1].mean() < 1  # a million ids share 131,072 marks
-    assert not any(cpu_step._is_alone(cpu_step.no_marks(), entity) for entity in touched[:100])
+    assert not any(cpu_order.is_alone(cpu_order.no_marks(), entity) for entity in touched[:100])
 
 
 def test_exponentials_and_logarithms_for_loops() -> None:
@@ -219,20 +220,20 @@ def test_the_fast_loss_is_the_loss(kind: int, share_usable: float) -> None:
         share, settings = np.float32(0.01), (9.0, 0.7)
         slopes, expected = np.empty_like(gaps), np.empty_like(gaps)
         room = np.empty(negatives, dtype=np.float32)
-        loss = cpu_step._fast_row_loss(gaps, usable, share, settings, kind, slopes, room)
-        assert loss == pytest.approx(cpu_step._row_loss(gaps, usable, share, settings, kind, expected), rel=2e-6)
+        loss = cpu_equations.fast_row_loss(gaps, usable, share, settings, kind, slopes, room)
+        assert loss == pytest.approx(cpu_equations.row_loss(gaps, usable, share, settings, kind, expected), rel=2e-6)
         np.testing.assert_allclose(slopes, expected, rtol=2e-5, atol=1e-20)
 
 
 def test_batches_are_gathered() -> None:
     random = np.random.default_rng(3)
-    triples, weights = random.integers(0, 50, (70, 3)), random.random((70, 1), dtype=np.float32)
+    triples, weights = random.integers(0, 50, (70, 3)), random.random(70, dtype=np.float32)
     for size in (1, 16, 40):
         rows = random.integers(0, 70, size)
         ids, weight = np.empty((3, size), dtype=np.int64), np.empty(size, dtype=np.float32)
-        cpu_step.gather_batch(rows, triples, weights, (ids[0], ids[1], ids[2], weight))
+        cpu_batches.gather_batch(rows, triples, weights, (ids[0], ids[1], ids[2], weight))
         np.testing.assert_array_equal(ids.T, triples[rows])
-        np.testing.assert_array_equal(weight, weights[rows, 0])
+        np.testing.assert_array_equal(weight, weights[rows])
 
 
 SPARSE = [("sparse-adam", 0), ("adagrad", 0), ("sparse-adam", 7), ("adam", 7)]

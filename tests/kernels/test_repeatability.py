@@ -9,7 +9,7 @@ import torch
 pytest.importorskip("numba")
 
 import repeatability
-from ookg.kernels import cpu_step
+from ookg.kernels import cpu_equations
 from ookg.kernels.cpu_compile import ABSOLUTE, EUCLIDEAN, MODULI
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
@@ -26,8 +26,13 @@ def test_losses_do_not_depend_on_where_the_arrays_lie(kind: int) -> None:
     for _ in range(100):
         slopes = np.zeros_like(gaps)
         places, _ = repeatability.moved((gaps, usable, share, slopes), random)
-        losses = cpu_step.row_losses(places[0], places[1], places[2], 4.0, 1.0, kind, places[3])
-        results.append((losses.tobytes(), places[3].tobytes()))
+        losses = [
+            float(cpu_equations.row_loss(*row[:3], (4.0, 1.0), kind, row[3]))
+            for row in zip(
+                places[0].reshape(batch, -1), places[1], places[2], places[3].reshape(batch, -1), strict=True
+            )
+        ]
+        results.append((tuple(losses), places[3].tobytes()))
     assert len(set(results)) == 1
 
 

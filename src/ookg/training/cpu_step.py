@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.kernels import cpu_step as compute
-from ookg.kernels import randomness
+from ookg.kernels import cpu_step, cpu_touched, randomness
 from ookg.kernels.adam import FIRST_DECAY, SECOND_DECAY
+from ookg.kernels.cpu_batches import draw_negatives, gather_batch
 from ookg.kernels.cpu_compile import gap_kind
-from ookg.kernels.cpu_step import DIGIT, PARTS, TASKS, TOUCHED_ADAGRAD, TOUCHED_ADAM, WHOLE_ADAM
+from ookg.kernels.cpu_equations import ADAGRAD, ADAM
+from ookg.kernels.cpu_order import DIGIT, marks_for
 from ookg.kernels.threads import one_torch_thread, run_tasks
 from ookg.models.geometry import Move, kernel_of
 from ookg.training.optimizers import State
@@ -22,8 +23,6 @@ from ookg.training.sampling import NEGATIVES, Sampler
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 from ookg.types import Array
-
-WAYS = {"adam": WHOLE_ADAM, "sparse-adam": TOUCHED_ADAM, "adagrad": TOUCHED_ADAGRAD}
 
 
 class NumbaStep:
@@ -52,60 +51,63 @@ class NumbaStep:
         def groups(ids: int) -> tuple[Array, Array, Array]:
             return integers(ids), integers(ids + 1), integers(batch)
 
-        self._triples, self._weights = (
-            sampler.triples.contiguous().numpy(),
-            sampler.weight[:, None].contiguous().numpy(),
-        )
+        self._triples, self._weights = sampler.triples.contiguous().numpy(), sampler.weight.contiguous().numpy()
         ids = np.empty((3, batch), dtype=np.int64)
         self._batch = ids[0], ids[1], ids[2], numbers(batch)
-        self._ids, self._usable = integers(batch, settings.negatives), np.empty((batch, settings.negatives), np.bool_)
-        self._rooms = tuple((integers(2, 2, size), integers((1 << DIGIT) + 1)) for size in (pairs + batch, batch))
-        self._pairs = integers(touched + 1), integers(2, pairs)
-        self._groups = groups(touched), groups(min(len(tables.relations), batch))
-        self._cuts = tuple(np.empty(size, dtype=np.int64) for size in (TASKS + 1, PARTS + 1))
-        self._counts = np.empty(2, dtype=np.int64)
-        self._gaps, self._slopes = numbers(pairs), numbers(pairs)
-        self._way, is_sparse = WAYS[tables.optimizer.name], tables.optimizer.is_sparse
-        self._marks = compute.marks_for(pairs + batch) if is_sparse else compute.no_marks()
-        self._points, self._rest = numbers(batch, width), numbers(PARTS + is_sparse, batch, width)
-        self._own = numbers(batch + PARTS if is_sparse else touched, width)
-        self._source, self._relation = numbers(batch, width), numbers(batch, self.geometry.relation_width)
         self._losses = numbers(batch)
-        self._zeros = np.zeros(max(width, self.geometry.relation_width), dtype=np.float32)
+        self._ids, self._usable = integers(batch, settings.negatives), np.empty((batch, settings.negatives), np.bool_)
+        self._order = (
+            *((integers(2, 2, size), integers((1 << DIGIT) + 1)) for size in (pairs + batch, batch)),
+            (integers(touched + 1), integers(2, pairs)),
+            np.empty(2, dtype=np.int64),
+            groups(touched),
+            groups(min(len(tables.relations), batch)),
+        )
+        self._forward = numbers(batch, width), numbers(pairs), numbers(pairs)
+        self._gradients = numbers(batch, width), numbers(batch, self.geometry.relation_width)
+        # What only one of the two kernels needs: how a row is moved and marks, or cuts and gradients of entities and of
+        # each part of the work.
+        self._more: tuple[Any, ...]
+        if tables.optimizer.is_sparse:
+            self._more = ADAGRAD if tables.optimizer.keeps_rows else ADAM, marks_for(pairs + batch)
+        else:
+            cuts = tuple(np.empty(size + 1, dtype=np.int64) for size in (cpu_step.TASKS, cpu_step.PARTS))
+            self._more = cuts, (numbers(touched, width), numbers(cpu_step.PARTS, batch, width))
 
     @one_torch_thread()  # a second one would spin for a while after each small gather, where a helper wants to run
     def __call__(self, number: int) -> Tensor:
         """Take the step with this number; return its loss (without the L2 term)."""
         sampler, tables, settings = self.sampler, self.tables, self.settings
         corrupts_head = number % 2 == 1
-        compute.gather_batch(sampler.rows(number).numpy(), self._triples, self._weights, self._batch)
+        gather_batch(sampler.rows(number).numpy(), self._triples, self._weights, self._batch)
         head, relation, tail, weight = self._batch
         source, answer = (tail, head) if corrupts_head else (head, tail)
         sign = -1.0 if corrupts_head else 1.0
         turns, slope = self._turns(relation, sign)
         share = weight / weight.sum() / np.float32(2)
         tables.updates += 1
-        passed = self._ids.size * tables.entities.shape[1]
+        is_sparse, numbers = tables.optimizer.is_sparse, self._ids.size * tables.entities.shape[1]
+        kernel = cpu_touched if is_sparse else cpu_step
         run_tasks(
-            compute.take_step,
-            compute.TOUCHED_PHASES if tables.optimizer.is_sparse else compute.PHASES,
-            passed if tables.optimizer.is_sparse else passed + tables.entities.numel(),
+            kernel.take_step,
+            kernel.PHASES,
+            numbers if is_sparse else numbers + tables.entities.numel(),
             (source, answer, relation, share, self._losses),
-            (*self._draws(number), self._ids, self._usable, self._marks),
-            (*self._rooms, self._pairs, self._cuts, self._counts),
-            (turns, self._points, self._gaps, self._slopes),
+            (*self._draws(number), self._ids, self._usable),
+            self._order,
+            (turns, *self._forward),
             (settings.margin, settings.temperature, self.kind, sign, slope),
-            (self._own, self._rest, self._source, self._relation),
+            self._gradients,
             (_arrays(tables.entities, tables.entity_state), _arrays(tables.relations, tables.relation_state)),
-            (self._way, *self._groups, self._zeros, self._factors(number)),
+            (self._factors(number), *self._more),
         )
-        return torch.tensor(self._losses.sum(dtype=np.float64), dtype=torch.float32)
+        return torch.from_numpy(np.asarray(self._losses.sum(dtype=np.float64), dtype=np.float32))
 
     def _factors(self, number: int) -> tuple[float, float, float]:
         """What the update of a row takes."""
         updates, decay = self.tables.updates, 2.0 * self.settings.l2
         rate = self.tables.optimizer.rate(self.rate_of(number))
-        if self._way == TOUCHED_ADAGRAD:
+        if self.tables.optimizer.keeps_rows:
             return decay, rate, 0.0
         return decay, rate / (1 - FIRST_DECAY**updates), 1 / (1 - SECOND_DECAY**updates)
 
@@ -127,7 +129,7 @@ class NumbaStep:
         head, relation, tail = (column.contiguous().numpy() for column in triples.unbind(dim=1))
         start, answers, shared = self._draws(number)
         known = tail if number % 2 == 1 else head
-        return self._ids, compute.draw_negatives(start, known, relation, answers, shared, self._ids)
+        return self._ids, draw_negatives(start, known, relation, answers, shared, self._ids)
 
     def _draws(self, number: int) -> tuple[Any, tuple[Array, Array, int], int]:
         """The start of a step's random stream, the true answers, and how many triples share negatives."""

@@ -108,8 +108,8 @@ class Sampler:
             start = randomness.stream(self.settings.seed, ORDER, side, epoch)
             self._orders[side] = epoch, randomness.permutation(start, len(self.triples), self.triples.device)
         order = self._orders[side][1]
-        positions = torch.arange(place * self.batch, (place + 1) * self.batch, device=order.device)
-        return order[positions % len(order)]
+        begin, end = place * self.batch, (place + 1) * self.batch
+        return order[begin:end] if end <= len(order) else torch.cat([order[begin:], order[: end - len(order)]])
 
     def negatives(self, step: int, triples: Tensor) -> tuple[Tensor, Tensor]:
         """Entity ids that make the triples false, uniform over all ids, and whether each does indeed.
