@@ -69,7 +69,7 @@ class NumbaStep:
         # each part of the work.
         self._more: tuple[Any, ...]
         if tables.optimizer.is_sparse:
-            self._more = ADAGRAD if tables.optimizer.keeps_rows else ADAM, marks_for(pairs + batch)
+            self._more = ADAGRAD if tables.optimizer.name == "adagrad" else ADAM, marks_for(pairs + batch)
         else:
             cuts = tuple(np.empty(size + 1, dtype=np.int64) for size in (cpu_step.TASKS, cpu_step.PARTS))
             self._more = cuts, (numbers(touched, width), numbers(cpu_step.PARTS, batch, width))
@@ -107,7 +107,7 @@ class NumbaStep:
         """What the update of a row takes."""
         updates, decay = self.tables.updates, 2.0 * self.settings.l2
         rate = self.tables.optimizer.rate(self.rate_of(number))
-        if self.tables.optimizer.keeps_rows:
+        if self.tables.optimizer.name == "adagrad":
             return decay, rate, 0.0
         return decay, rate / (1 - FIRST_DECAY**updates), 1 / (1 - SECOND_DECAY**updates)
 
