@@ -29,7 +29,6 @@ __all__ = [
     "log_one_plus",
     "next_task",
     "prefetch_row",
-    "set_bits",
     "slice_gap",
     "task_done",
     "wait_for_tasks",
@@ -225,20 +224,6 @@ def wait_for_tasks(board: Array, phase: int) -> None:
         looks += 1
         if looks > LOOKS:
             _yield()  # lets another thread of the machine run
-
-
-def _set_bits(typing_context: Any, words: Any, place: Any, bits: Any) -> Any:
-    """Set bits of a word of an array, whoever else does at the same time; return the word as it was before."""
-    del typing_context, place, bits
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        return builder.atomic_rmw("or", builder.gep(array.data, [arguments[1]]), arguments[2], "monotonic")
-
-    return types.int64(words, types.intp, types.int64), generate
-
-
-set_bits: Callable[[Array, int, int], int] = intrinsic(_set_bits)
 
 
 def _prefetch_row(typing_context: Any, table: Any, row: Any) -> Any:

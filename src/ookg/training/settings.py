@@ -23,8 +23,8 @@ UNSTATED: dict[str, Any] = {"optimizer": "adam", "negatives_shared": 0, "held_ou
 COMPACT = "compact-adam"  # for a GPU, whose memory is small
 OPTIMIZERS = ("auto", "adam", "sparse-adam", COMPACT, "adagrad")
 # "auto" is Adam on touched rows where there are more than so many times as many entities as a step touches rows. At
-# d 100, batch 1,024 and 64 negatives (67,584 rows) on two busy cores, it took 1.07, 0.93, 0.75 and 0.41 of the time of
-# Adam over whole tables with 15,000, 50,000, 150,000 and 1,000,000 entities: below, there is nothing to gain.
+# d 100, batch 1,024 and 64 negatives (67,584 rows) on two busy cores, it took 1.33, 1.00, 0.68 and 0.43 of the time of
+# Adam over whole tables with 15,000, 75,000, 150,000 and 1,000,000 entities: below, there is little to gain.
 SPARSE_FROM = 2.0
 # Steps by the size of the graph (`TrainingSettings.steps_for`): passes over the triples of small and of large graphs.
 SMALL_PASSES, PASSES, LARGE_PASSES = 400, 80, 40
