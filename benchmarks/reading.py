@@ -86,6 +86,8 @@ def measured(path: str) -> dict[str, Any]:
         start, used = perf_counter(), process_time()
         result = work()
         rows.append((title, perf_counter() - start, process_time() - used, peak() - base))
+        # At once, as a later step may run out of memory.
+        print(f"{title}: {rows[-1][1]:.1f} s, peak {rows[-1][3] / 1e9:.2f} GB", file=sys.stderr, flush=True)
         return result
 
     triples: Triples = step("read", lambda: read_triples(path, progress=True))
