@@ -147,6 +147,14 @@ def test_a_judge_of_an_older_version_stays_where_it_knows_more(model: ookg.Model
             FittedJudge.from_dict(made.to_dict() | {"version": wrong})
 
 
+def test_where_labelled_claims_lie_is_not_said(model: ookg.Model, tmp_path: Path) -> None:
+    path = tmp_path / "labelled.tsv"
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in LABELLED))
+    notes = model.classify(TRUE, given=GIVEN, valid=ookg.read_triples(path)).notes
+    assert f"the judge learned from {len(LABELLED)} labelled claims of labelled.tsv" in notes
+    assert not [note for note in notes if str(tmp_path) in note]
+
+
 def test_what_the_judge_learned_from_is_said_once(model: ookg.Model) -> None:
     def said(valid: Rows | None) -> str:
         (note,) = [note for note in model.classify(TRUE, given=GIVEN, valid=valid).notes if "the judge learned" in note]
@@ -155,8 +163,8 @@ def test_what_the_judge_learned_from_is_said_once(model: ookg.Model) -> None:
     triples = len(model.known_triples)
     made = f"{round(triples / 10):,} training triples and as many false ones made from them"
     assert said(None) == f"the judge learned from {made}"
-    assert said(FEW) == f"the judge learned from 24 labelled claims of triples, {made}"
-    assert said(LABELLED) == f"the judge learned from {len(LABELLED)} labelled claims of triples"
+    assert said(FEW) == f"the judge learned from 24 labelled claims, {made}"
+    assert said(LABELLED) == f"the judge learned from {len(LABELLED)} labelled claims"
     assert not [note for note in model.classify([("p0_1", "trade", "t0_1")]).notes if "judge" in note]
 
 

@@ -240,6 +240,10 @@ def test_what_cannot_be_done_is_said_in_a_line(model: ookg.Model) -> None:
         extended.predict(relation="r0")
     with pytest.raises(InputError, match="ask for 1 or more"):
         AnswerOptions(top=0)
+    with pytest.raises(InputError, match="top '3'; ask for 1 or more"):
+        AnswerOptions(top="3")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="approximate True is no index; give the index"):
+        AnswerOptions(approximate=True)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no single vector"):
         extended.vector("a")
     with pytest.raises(InputError, match="no single vector"):

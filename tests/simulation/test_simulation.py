@@ -92,6 +92,15 @@ def tuned(checkpoint: Checkpoint) -> Tuning:
     return tune(checkpoint, TuningSettings(HIDING, retraining, trials=4))
 
 
+def test_what_was_trained_for_a_gpu_is_trained_again_on_a_cpu(checkpoint: Checkpoint) -> None:
+    retraining = Retraining(steps=20, reference=False)
+    compact, sparse = (
+        simulate(replace(checkpoint, settings=checkpoint.settings | {"optimizer": name}), HIDING, retraining)
+        for name in ("compact-adam", "sparse-adam")
+    )
+    assert torch.equal(compact.embedding.entities, sparse.embedding.entities)
+
+
 def keys(triples: IntArray) -> set[tuple[int, ...]]:
     return {tuple(row) for row in triples.tolist()}
 

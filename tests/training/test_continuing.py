@@ -269,14 +269,15 @@ def test_the_reference_step_goes_the_same_way(
     torch.testing.assert_close(fast.relations, slow.embedding.relations, rtol=1e-3, atol=1e-3)
 
 
-def test_what_a_gpu_trained_in_less_memory_is_updated_on_a_cpu(
-    embedding: Embedding, settings: TrainingSettings
+@pytest.mark.parametrize("optimizer", ["compact-adam", "adagrad"])
+def test_adam_takes_the_place_of_what_is_for_gpus_and_of_what_begins_with_large_steps(
+    embedding: Embedding, settings: TrainingSettings, optimizer: str
 ) -> None:
-    compact, sparse = (
+    other, sparse = (
         continue_training(embedding, growth(), settings.changed({"optimizer": name}), UPDATE).embedding.entities
-        for name in ("compact-adam", "sparse-adam")
+        for name in (optimizer, "sparse-adam")
     )
-    assert torch.equal(compact, sparse)
+    assert torch.equal(other, sparse)
 
 
 def test_the_steps_of_a_gpu_go_the_same_way(interpreted: Callable[[str], str]) -> None:

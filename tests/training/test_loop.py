@@ -26,9 +26,9 @@ from ookg.simulation.choice import NewcomerChoice
 from ookg.storage.checkpoint import STATE_FILE, holds_model, save_newcomer_choice
 from ookg.system.files import held
 from ookg.system.progress import Reporter
-from ookg.training.loop import TrainedTables, TrainingRun
+from ookg.training.loop import TrainedTables, TrainingRun, choose_device
 from ookg.training.settings import TrainingSettings
-from ookg.training.tables import Tables
+from ookg.training.tables import Room, Tables
 from ookg.training.trainer import Trainer
 
 
@@ -238,6 +238,40 @@ def test_early_stopping_keeps_the_best(graph: Triples) -> None:
     assert result.step == 2
     assert [figure for _, figure in result.validations] == [0.1, 0.5, 0.4, 0.3, 0.2]
     assert torch.equal(result.entity_vectors, seen[1])
+
+
+def test_the_best_in_a_file_is_written_over_by_a_better_one(graph: Triples, tmp_path: Path) -> None:
+    settings, figures, places = (
+        SMALL.changed({"steps": 3, "validate_every": 1, "patience": 3}),
+        iter([0.1, 0.5, 0.4]),
+        [],
+    )
+    ids, sizes = torch.from_numpy(graph.ids), (len(graph.entities), len(graph.relations))
+    on_disk = Trainer(ids, *sizes, settings, room=Room("disk", tmp_path))
+    run = TrainingRun(on_disk, validate=lambda *_: next(figures))
+    copied = on_disk.copied
+
+    def kept(vectors: torch.Tensor, earlier: torch.Tensor | None = None) -> torch.Tensor:
+        places.append(copied(vectors, earlier))
+        return places[-1]
+
+    on_disk.copied = kept  # type: ignore[method-assign]
+    result = run.run()
+    assert [place.data_ptr() for place in places] == [places[0].data_ptr()] * 2
+    assert result.step == 2
+    assert result.entity_vectors.data_ptr() == places[0].data_ptr()
+
+
+@pytest.mark.parametrize("name", ["cpu:", "meta", "gpu", "cuda:", "cuda:x", "cuda:01", "cuda:99999999999", ""])
+def test_devices_that_there_are_none_of(name: str) -> None:
+    with pytest.raises(InputError, match="choose auto, cpu or cuda"):
+        choose_device(name)
+
+
+def test_devices_by_name_or_as_they_are() -> None:
+    assert choose_device("cpu") == choose_device(torch.device("cpu")) == torch.device("cpu")
+    with pytest.raises(InputError, match="PyTorch sees no such GPU"):
+        choose_device("cuda:99")
 
 
 def test_nothing_to_train_on(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_the_best_vectors_are_kept_where_the_tables_lie(place: Place, tmp_path: 
 def test_a_copy_for_which_a_gpu_has_no_room_is_in_the_machines_memory() -> None:
     class OnFullDevice(torch.Tensor):
         def clone(self, *, memory_format: torch.memory_format | None = None) -> torch.Tensor:
-            raise torch.OutOfMemoryError
+            raise torch.cuda.OutOfMemoryError
 
     vectors = torch.rand(3, 2)
     there = Trainer(TRIPLES, *SIZES, SETTINGS).copied(vectors.as_subclass(OnFullDevice))

@@ -69,7 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "device", "host", "disk"),
         default="auto",
         help="where the entities' table lies while it is trained: in the memory of the device, in that of the machine, "
-        "in a file in DIR that is removed in the end, or by its size (auto). It changes the time, never the result",
+        "in a file in DIR that is removed in the end, or by its size (auto). It changes the time, and the result only "
+        "where --optimizer auto takes compact-adam because nothing else fits",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan (memory, time) alone, and train nothing")
     parser.add_argument("--json", action="store_true", help="with --dry-run: the plan as one JSON document")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 import numpy as np
 import torch
@@ -70,8 +70,12 @@ class AnswerOptions:
     approximate: ApproximateIndex | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.top < 1:
-            raise InputError(f"top {self.top}; ask for 1 or more answers")
+        top, index = cast(object, self.top), cast(object, self.approximate)  # as whoever calls has them
+        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+            raise InputError(f"top {top!r}; ask for 1 or more answers")
+        if index is not None and not isinstance(index, ApproximateIndex):
+            remedy = "give the index, which `ookg.open(directory).approximate` reads"
+            raise InputError(f"approximate {index!r} is no index; {remedy}")
         if self.min_probability is not None and not 0 <= self.min_probability <= 1:
             raise InputError(f"a probability of {self.min_probability}; give one from 0 to 1")
 

@@ -262,6 +262,10 @@ def _with_optimizer(
 ) -> TrainingSettings:
     """Settings with the optimiser that "auto" is, or was when the run began that is resumed."""
     resolved = with_optimizer((len(triples.entities), len(triples.relations), len(triples)), settings, device, tables)
+    resolved.refuse_without_gpu(device)
+    if device.index:
+        remedy = f"use --device cuda, with CUDA_VISIBLE_DEVICES={device.index} for this one"
+        raise InputError(f"device {device}, and training takes the first GPU that it sees; {remedy}")
     by_memory = ("sparse-adam", COMPACT)
     if settings.optimizer == "auto" and resolved.optimizer in by_memory and storage is not None and storage.resume:
         begun = storage.settings.get("optimizer")

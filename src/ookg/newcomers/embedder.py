@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -310,9 +311,9 @@ def as_limit(limit: NeighborLimit | int | None) -> NeighborLimit | None:
     """The limit, which may be given as a number; None stays None."""
     if limit is None or isinstance(limit, NeighborLimit):
         return limit
-    if not isinstance(limit, int):
+    if isinstance(limit, bool) or not hasattr(limit, "__index__"):
         raise InputError(f"limit {limit!r}; give how many neighbours are used at most, or ookg.NeighborLimit")
-    return NeighborLimit(limit)
+    return NeighborLimit(operator.index(limit))
 
 
 def find_newcomers(

@@ -65,12 +65,13 @@ class Claims:
 
 
 def _judge(model: Model, valid: Triples | None) -> FittedJudge | None:
-    if len(model.entities) > MOST_ENTITIES and (valid is None or model.judge is None):
-        return model.judge
+    stored = model.judge
+    if len(model.entities) > MOST_ENTITIES and (valid is None or stored is None or stored.learned_from_labels):
+        return stored
     try:
         return model.judge_for(valid)
     except InputError:
-        return None
+        return stored
 
 
 def _values(verdict: Verdict) -> dict[str, Any]:

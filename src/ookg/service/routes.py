@@ -207,7 +207,9 @@ async def predict(body: PredictBody, service: Reading) -> Response:
     if body.approximate:
         why = NO_INDEX if index is None else INDEX_SERVES
         exactly = f"answered exactly: {why}"
-        predictions = [one if one.recall else replace(one, notes=[*one.notes, exactly]) for one in predictions]
+        predictions = [
+            one if one.recall is not None else replace(one, notes=[*one.notes, exactly]) for one in predictions
+        ]
     pairs = zip(questions, predictions, strict=True)
     values = [service.words.prediction(*pair, explained=body.explain) for pair in pairs]
     return json_response(values[0] if body.questions is None else {"predictions": values})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,5 +104,7 @@ def thresholds_in_words(fitted: FittedThresholds) -> str:
     claims, source = fitted.learned.get("claims"), fitted.learned.get("source")
     if fitted.is_made and isinstance(claims, int):
         return f"thresholds fit {claims // 2:,} {source} and as many false ones made from them"
-    text = f"thresholds fit {source}" if isinstance(source, str) else "thresholds are those stored with the model"
+    text = "thresholds are those stored with the model"
+    if isinstance(source, str):
+        text = f"thresholds fit {Path(source).name}"  # without its folder: a server says this to everyone
     return f"{text}, with an older version of ookg; `ookg classify --valid` fits them anew" if fitted.is_old else text

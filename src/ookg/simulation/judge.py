@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -239,7 +240,9 @@ def judge_in_words(judge: FittedJudge) -> str:
     claims, made, source = (judge.learned.get(name) for name in ("claims", "made", "source"))
     parts = []
     if isinstance(claims, int) and claims:
-        parts.append(counted(claims, "labelled claim") + (f" of {source}" if isinstance(source, str) else ""))
+        # A file without its folder: a server says this to everyone. What is given in Python has no name of its own.
+        where = f" of {Path(source).name}" if isinstance(source, str) and source != "triples" else ""
+        parts.append(counted(claims, "labelled claim") + where)
     if isinstance(made, int) and made:
         parts.append(f"{made // 2:,} training triples and as many false ones made from them")
     text = f"the judge learned from {', '.join(parts)}" if parts else "the judge is the one stored with the model"

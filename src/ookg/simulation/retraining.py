@@ -73,7 +73,7 @@ def train_again(
     checkpoint: Checkpoint, triples: IntArray, num_entities: int, retraining: Retraining, label: str
 ) -> Embedding:
     """Vectors for other triples over the checkpoint's relations, by its settings and on its device."""
-    settings = retraining.settings(checkpoint.settings, len(triples))
+    settings = retraining.settings(checkpoint.settings, len(triples)).on(checkpoint.embedding.device)
     if type(settings.geometry) is not type(checkpoint.embedding.geometry):
         other = type(checkpoint.embedding.geometry).__name__
         raise InputError(

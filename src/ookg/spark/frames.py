@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PARTS = 8  # of newcomers, for each partition of a shuffle
+USUAL_PARTITIONS = 200  # Spark's default, where a service chooses their number ("auto")
 MOST_TIES = 5_000_000  # rows of ties that the driver takes, some 200 bytes each
 
 
@@ -60,7 +61,8 @@ def embed(
     """
     place = place_of(model_path, weights)
     triples = _labels(triples, "triples")
-    parts = PARTS * int(triples.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    partitions = triples.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    parts = PARTS * (int(partitions) if partitions.isdecimal() else USUAL_PARTITIONS)
     # Links have no node, and ties no part: each kind is dealt by what it has.
     links = triples.mapInArrow(MakeLinks(place, ties, parts).__call__, LINKS).repartition("part", "node")
     tied = NOTHING_TIED

@@ -34,7 +34,7 @@ from ookg.newcomers.propagation import propagated
 from ookg.system.progress import Reporter
 from ookg.training.loop import TrainingRun
 from ookg.training.schedule import LinearSchedule
-from ookg.training.settings import COMPACT, TrainingSettings
+from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Tables
 from ookg.training.trainer import Trainer
 from ookg.types import FloatArray, IntArray
@@ -157,9 +157,14 @@ class UpdateSettings:
         return (self.decay or ("linear" if self.mode == "all" else "drops")) == "linear"
 
     def training(self, growth: Growth, settings: TrainingSettings) -> TrainingSettings:
-        """The training's settings as this update takes them."""
+        """The training's settings as this update takes them.
+
+        Adagrad begins with nothing summed up, so that its first steps are its largest ones: they would shake up what
+        is learned already. Adam takes its place.
+        """
         return replace(
             settings,
+            optimizer="sparse-adam" if settings.optimizer == "adagrad" else settings.optimizer,
             steps=max(1, self.steps_for(growth, settings)),
             lr=self.rate_for(growth) * settings.lr,
             lr_drops=self.lr_drops,
@@ -210,9 +215,7 @@ def continue_training(
     begun = time.monotonic()
     _check(embedding, growth, settings)
     steps, triples = update.steps_for(growth, settings), _triples(embedding, growth, update.mode)
-    training = update.training(growth, settings)
-    if training.optimizer == COMPACT and embedding.device.type == "cpu":  # trained on a GPU, which is not here now
-        training = replace(training, optimizer="sparse-adam")
+    training = update.training(growth, settings).on(embedding.device)
     gap = embedding.mean_gap  # before the work: a model that cannot say it is refused
     if not steps or not len(triples):
         start = _start(embedding, growth, training, update)

@@ -1,4 +1,4 @@
-"""A training step on the CPU, by the kernels of `ookg.kernels.cpu_step`. Importing this module needs `numba`."""
+"""A training step on the CPU, by the kernels of `cpu_step` and `cpu_touched`. Importing this module needs `numba`."""
 
 from __future__ import annotations
 

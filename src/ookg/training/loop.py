@@ -117,8 +117,9 @@ class TrainingRun:
         vectors = {"entities": self.trainer.entity_vectors, "relations": self.trainer.relation_vectors}
         figure = validate(vectors["entities"], vectors["relations"])
         if self.trainer.settings.patience and all(figure > earlier for _, earlier in self.validations):
-            self.best = {}  # first, so that there is room for one copy
-            entities = self.trainer.copied(vectors["entities"])
+            if self.trainer.room.place != "disk":
+                self.best = {}  # first, so that there is room for one copy
+            entities = self.trainer.copied(vectors["entities"], self.best.get("entities"))
             self.best = {"entities": entities, "relations": vectors["relations"].to(entities.device)}
         self.validations.append((self.trainer.step_number, figure))
 
@@ -206,6 +207,8 @@ class TrainingRun:
         self.best = {name[5:]: value for name, value in tensors.items() if name.startswith("best.")}
         self.validations, self.earlier_seconds = header["validations"], header["seconds"]
         self.trainer.load_state(tensors)
+        if self.best and self.trainer.room.place == "disk":  # what is read is in memory as soon as it is written over
+            self.best["entities"] = self.trainer.copied(self.best["entities"])
         return True
 
     def _read_state(self, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -264,13 +267,16 @@ def _stop_requests(wanted: bool) -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str | torch.device) -> torch.device:
     """The device of that name, also one of several such as "cuda:1"; "auto" is the GPU where there is one."""
-    if name == "auto":
+    if str(name) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, number = name.partition(":")
-    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
-        raise InputError(f"device {name!r}; choose auto, cpu or cuda")
-    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError, ValueError):
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise InputError(f"device {str(name)!r}; choose auto, cpu or cuda")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(f"device {name}, but PyTorch sees no such GPU here; use --device cpu or auto")
-    return torch.device(name)
+    return device

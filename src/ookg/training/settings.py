@@ -13,6 +13,8 @@ from ookg.errors import FileError, InputError, unknown_name
 from ookg.models import GEOMETRIES, models_with, own_settings
 
 if TYPE_CHECKING:
+    import torch
+
     from ookg.models import Geometry
 
 # What older versions stored with a model, and no setting is now.
@@ -95,7 +97,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name, choices in (("model", list(GEOMETRIES)), ("optimizer", list(OPTIMIZERS))):
             if getattr(self, name) not in choices:
-                raise unknown_name(name, getattr(self, name), choices, f"choose {' or '.join(choices)}")
+                raise unknown_name(name, str(getattr(self, name)), choices, f"choose {' or '.join(choices)}")
         for name in ("dim", "batch", "negatives"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
@@ -162,6 +164,17 @@ class TrainingSettings:
             return self
         is_large = num_entities > SPARSE_FROM * self.rows_touched
         return replace(self, optimizer="sparse-adam" if is_large else "adam")
+
+    def refuse_without_gpu(self, device: torch.device) -> None:
+        """Refuse an optimiser for GPUs on another device."""
+        if self.optimizer == COMPACT and device.type != "cuda":
+            remedy = "use --optimizer sparse-adam or adagrad, and --tables disk where memory is short"
+            raise InputError(f"optimizer {COMPACT} is for a GPU; {remedy}")
+
+    def on(self, device: torch.device) -> Self:
+        """These settings where a model is trained on that was trained elsewhere: an optimiser for GPUs needs one."""
+        is_missing = self.optimizer == COMPACT and device.type == "cpu"
+        return replace(self, optimizer="sparse-adam") if is_missing else self
 
     def with_steps(self, num_triples: int) -> Self:
         """These settings with the steps that 0 is for so many triples."""

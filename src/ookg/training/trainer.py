@@ -7,10 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ookg.errors import InputError
 from ookg.training.sampling import Sampler
 from ookg.training.schedule import Schedule
-from ookg.training.settings import COMPACT, TrainingSettings
+from ookg.training.settings import TrainingSettings
 from ookg.training.step import fastest_step
 from ookg.training.tables import Room, Tables
 
@@ -38,9 +37,7 @@ class Trainer:
     ) -> None:
         rows = num_entities + untrained_rows
         settings = settings.with_steps(len(triples)).resolved(rows)
-        if settings.optimizer == COMPACT and not triples.is_cuda:
-            remedy = "use --optimizer sparse-adam or adagrad, and --tables disk where memory is short"
-            raise InputError(f"optimizer {COMPACT} is for a GPU; {remedy}")
+        settings.refuse_without_gpu(triples.device)
         self.settings, self.geometry = settings, settings.geometry
         self.num_entities = num_entities
         self.sampler = Sampler(triples, rows, num_relations, settings)
@@ -107,13 +104,17 @@ class Trainer:
         vectors = self.geometry.relation_vectors(self.tables.relations, self.settings.initial_range).clone()
         return vectors.to(self.tables.entities.device)
 
-    def copied(self, vectors: Tensor) -> Tensor:
-        """A copy of entity vectors: beside them where there is room, or in the machine's memory."""
+    def copied(self, vectors: Tensor, earlier: Tensor | None = None) -> Tensor:
+        """A copy of entity vectors: beside them where there is room, or in the machine's memory.
+
+        earlier: a copy in a file that is no longer needed, and is written over
+        """
         if self.room.place == "disk":
-            return self.room.zeros(tuple(vectors.shape), "cpu").copy_(vectors)
+            place = self.room.zeros(tuple(vectors.shape), "cpu") if earlier is None else earlier
+            return place.copy_(vectors)
         try:
             return vectors.clone()
-        except torch.OutOfMemoryError:  # of a GPU
+        except torch.cuda.OutOfMemoryError:  # of a GPU
             return vectors.cpu()
 
     def state(self) -> dict[str, Tensor]:
