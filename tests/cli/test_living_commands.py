@@ -50,7 +50,7 @@ def write(name: str, rows: Sequence[tuple[str, ...]]) -> None:
 
 def test_a_life(run: Run) -> None:
     assert "an update: nothing to learn" in run("status", "model")
-    counts = {"added": 4, "known_before": 0, "new_entities": 2, "new_relations": 0, "journal": 1}
+    counts = {"added": 4, "known_before": 0, "new_entities": 2, "new_relations": 0, "journal": 1, "notes": []}
     assert run("add", "model", "new.tsv", "--key", "monday", "--author", "me", "--json") == counts
     assert run("add", "model", "new.tsv", "--key", "monday", "--json") == counts
     again = run("add", "model", "new.tsv", "--key", "monday")

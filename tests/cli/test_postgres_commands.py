@@ -48,7 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_a_life_in_postgresql(run: Run, postgres: Server) -> None:
     at = ("--journal", postgres.url())
     added = run("add", "model", "new.tsv", "--key", "monday", "--json", *at)
-    assert added == {"added": 3, "known_before": 0, "new_entities": 1, "new_relations": 0, "journal": 1}
+    assert added == {"added": 3, "known_before": 0, "new_entities": 1, "new_relations": 0, "journal": 1, "notes": []}
     assert run("add", "model", "new.tsv", "--key", "monday", "--json", *at) == added
     assert run("remove", "model", "wrong.tsv", "--json", *at)["removed"] == 2
     assert not Path("model", JOURNAL_FILE).exists()

@@ -437,3 +437,15 @@ def test_triples_labelled_false_are_not_removed(directory: Path) -> None:
     with pytest.raises(InputError, match="labelled false"):
         ookg.open(directory).remove([(head, relation, tail, "0")])
     assert (head, relation, tail) in triples_of(directory)
+
+
+def test_a_name_in_a_triple_is_a_new_entity_and_a_note_says_so(directory: Path) -> None:
+    living = ookg.open(directory)
+    living.add_names([("e1", "Bert"), ("n0", "Nora"), *((f"e{number}", f"name {number}") for number in range(2, 12))])
+    added = living.add([("Bert", "r0", "e2"), ("n0", "r0", "e1")])
+    assert added.new_entities == 2
+    (note,) = added.notes
+    assert note.startswith("'Bert' is new, and the name of 'e1'; triples take ids")
+    assert living.add([("Bert", "r0", "e3")]).notes == []  # it is there by now
+    many = living.add([(f"name {number}", "r0", "e1") for number in range(2, 12)])
+    assert (many.new_entities, len(many.notes), many.notes[-1]) == (10, 6, "5 more are names too")

@@ -25,7 +25,7 @@ def test_what_is_added_is_in_the_next_answer_and_in_the_directory(
     client: Client, directory: Path, tenet: list[list[str]]
 ) -> None:
     assert added(client, tenet) == {
-        "added": 3, "known_before": 0, "new_entities": 1, "new_relations": 0, "journal": 1
+        "added": 3, "known_before": 0, "new_entities": 1, "new_relations": 0, "journal": 1, "notes": []
     }  # fmt: skip
     values = client.post("/v1/predict", json={"head": "TENET", "relation": "language", "top": 3}).json()
     answers = values["answers"]

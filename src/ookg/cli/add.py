@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = names_among(triples, arguments.triples, arguments.language.split(","))
     before = living.journal.last
     added = living.add(triples, key=arguments.key, author=arguments.author)
-    print_notes(triples.notes)
+    print_notes([*triples.notes, *added.notes])
     if names is not None:
         named = len(living.names)
         stored = living.add_names(names.with_more(living.names))  # what has a name keeps it

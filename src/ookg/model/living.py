@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
@@ -42,6 +42,7 @@ from ookg.training.continuing import Growth, UpdateSettings
 from ookg.training.loop import choose_device
 
 MANY_BATCHES = 64  # so many at once are read as one difference
+MOST_NOTES, MOST_LOOKED_UP = 5, 1000  # on what was added, and labels that are looked for among names
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Added:
 
     added: how many were not there; known_before: how many were; journal: the number of the batch
     new_entities, new_relations: how many the added ones have that the model did not
+    notes: on new ones that are called as another id is: triples take ids, and a name in one is an id of its own
     """
 
     added: int
@@ -57,6 +59,7 @@ class Added:
     new_entities: int
     new_relations: int
     journal: int
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -291,7 +294,9 @@ class LivingModel:
                 relations -= {relation for _, relation, _ in before}
             new = _unknown(self.model.entities, entities), _unknown(self.model.relations, relations)
             self._follow()
-            return Added(batch.changed, batch.asked - batch.changed, *new, batch.number)
+            notes = _names_among(self.names, [*new[0], *new[1]])
+            sizes = len(new[0]), len(new[1])
+            return Added(batch.changed, batch.asked - batch.changed, *sizes, batch.number, notes)
 
     def remove(
         self,
@@ -550,8 +555,8 @@ def status_of(current: Current) -> Status:
         current.position - checkpoint.journal,
         len(difference.added),
         len(difference.removed),
-        _unknown(version.entities, labels.entities.labels.to_pylist()),
-        _unknown(version.relations, labels.relations.labels.to_pylist()),
+        len(_unknown(version.entities, labels.entities.labels.to_pylist())),
+        len(_unknown(version.relations, labels.relations.labels.to_pylist())),
         changed / max(1, changed + known),
         _expected(current),
         cost,
@@ -581,8 +586,22 @@ def _user() -> str:
         return ""
 
 
-def _unknown(vocabulary: Vocabulary, labels: Iterable[str]) -> int:
-    return int((vocabulary.ids(list(labels)) < 0).sum())
+def _unknown(vocabulary: Vocabulary, labels: Iterable[str]) -> list[str]:
+    """Those that it does not have, ascending."""
+    ordered = sorted(labels)
+    return [label for label, place in zip(ordered, vocabulary.ids(ordered).tolist(), strict=True) if place < 0]
+
+
+def _names_among(names: Names, labels: list[str]) -> list[str]:
+    """What to say of new labels that are the names of other ids; of many, of the first ones."""
+    alike = [] if not len(names) else [(label, names.find(label)) for label in labels[:MOST_LOOKED_UP]]
+    taken = [(label, [one for one in ids if one != label]) for label, ids in alike]
+    taken = [(label, ids) for label, ids in taken if ids]
+    notes = [
+        f"{label!r} is new, and the name of {ids[0]!r}; triples take ids: if that is meant, remove these and add its id"
+        for label, ids in taken[:MOST_NOTES]
+    ]
+    return [*notes, f"{len(taken) - MOST_NOTES:,} more are names too"] if len(taken) > MOST_NOTES else notes
 
 
 def _labelled(model: Model, current: Current) -> list[Triple]:
