@@ -11,6 +11,7 @@ from ookg.kernels.cpu_compile import compiled, prefetch_row
 from ookg.kernels.randomness import ATTEMPTS
 from ookg.types import Array
 
+TASKS = 64  # parts of a loop whose results do not depend on how it is cut
 TRIPLES_AHEAD = 16  # triples lie far apart, and are asked for so many before they are needed
 # True answers lie far apart too, behind the offsets that say where.
 OFFSETS_AHEAD, ANSWERS_AHEAD = 8, 4

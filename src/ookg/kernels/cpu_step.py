@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ookg.kernels.cpu_batches import draw_rows, first_from
+from ookg.kernels.cpu_batches import TASKS, draw_rows, first_from
 from ookg.kernels.cpu_compile import (
     EUCLIDEAN,
     compiled,
@@ -28,7 +28,6 @@ from ookg.kernels.cpu_equations import adam_row, add_gradient, add_two_gradients
 from ookg.kernels.cpu_order import Groups, Room, equal_parts, group_rows, no_marks, sort_pairs
 from ookg.types import Array
 
-TASKS = 64  # parts of a loop whose results do not depend on how it is cut
 # Parts of the backward pass, each with point gradients of its own. A constant, because the order of sums, and so the
 # result to the last bit, depends on how the work is cut.
 PARTS = 8

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ookg.kernels.cpu_batches import draw_rows
+from ookg.kernels.cpu_batches import TASKS, draw_rows
 from ookg.kernels.cpu_compile import (
     EUCLIDEAN,
     compiled,
@@ -27,7 +27,6 @@ from ookg.kernels.cpu_equations import ADAM, add_gradient, chain_row, fast_row_l
 from ookg.kernels.cpu_order import MARK_PARTS, Groups, Room, group_rows, is_alone, mark_part, sort_pairs
 from ookg.types import Array
 
-TASKS = 64  # parts of a loop whose results do not depend on how it is cut
 AHEAD = 8  # how many ranks before it is needed a row is asked for
 
 Pairs = tuple[tuple[Array, Array], Array, Array]  # as of `sort_pairs`, the points and the slopes

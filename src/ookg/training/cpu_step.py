@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ookg.kernels import cpu_step, cpu_touched, randomness
 from ookg.kernels.adam import FIRST_DECAY, SECOND_DECAY
-from ookg.kernels.cpu_batches import draw_negatives, gather_batch
+from ookg.kernels.cpu_batches import TASKS, draw_negatives, gather_batch
 from ookg.kernels.cpu_compile import gap_kind
 from ookg.kernels.cpu_equations import ADAGRAD, ADAM
 from ookg.kernels.cpu_order import DIGIT, marks_for
@@ -71,7 +71,7 @@ class NumbaStep:
         if tables.optimizer.is_sparse:
             self._more = ADAGRAD if tables.optimizer.name == "adagrad" else ADAM, marks_for(pairs + batch)
         else:
-            cuts = tuple(np.empty(size + 1, dtype=np.int64) for size in (cpu_step.TASKS, cpu_step.PARTS))
+            cuts = tuple(np.empty(size + 1, dtype=np.int64) for size in (TASKS, cpu_step.PARTS))
             self._more = cuts, (numbers(touched, width), numbers(cpu_step.PARTS, batch, width))
 
     @one_torch_thread()  # a second one would spin for a while after each small gather, where a helper wants to run
