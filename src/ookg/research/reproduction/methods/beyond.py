@@ -123,14 +123,15 @@ class ByDefault(Method):
         from ookg.simulation.ways import DEFAULT_WAYS
 
         ways = [way.to_dict() for way in DEFAULT_WAYS]
-        return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), {"ways": ways})
+        options = {"ways": ways, "new_relations": True}
+        return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), options)
 
     def train(self, context: Context) -> list[Embedding]:
         """The vectors of the known entities."""
         return [base.train(context) for base in self.bases]
 
     def scorer(self, context: Context, trained: list[Embedding], variant: Variant) -> Scorer:
-        """The new entities by precision weights, and the evidence of the graph."""
+        """The new entities by precision weights, new relations with them, and the evidence of the graph."""
         del variant
         from ookg.evidence.combined import GraphEvidence
         from ookg.newcomers.embedder import find_newcomers
@@ -142,9 +143,9 @@ class ByDefault(Method):
         room = dataset.num_entities - dataset.num_known
         scorers = []
         for embedding in trained:
-            newcomers = find_newcomers(embedding, context.graph, dataset.train, dataset.given, Precision())
+            newcomers = find_newcomers(embedding, context.graph, dataset.train, dataset.aux, Precision())
             scorers.append(TranslationScorer(newcomers.with_room_for(room)))
-        evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_trained)
+        evidence = GraphEvidence.count(dataset.train, dataset.aux, scorers[0].num_relations)
         return WaysScorer(scorers, evidence, DEFAULT_WAYS, scorers[0].newcomers.counts)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
