@@ -93,8 +93,9 @@ def reference(network: RelationNetwork, triples: IntArray, asked: Asked) -> dict
     q = network.asked[asked.code]
 
     def weight(name: str, code: int) -> Tensor:
-        rows = network.by_asked[name].view(-1, WIDTH, WIDTH)[code] @ q
-        return rows + network.alone[name].view(-1, WIDTH)[code]
+        by_asked: Tensor = network.by_asked[name].view(-1, WIDTH, WIDTH)[code]
+        alone: Tensor = network.alone[name].view(-1, WIDTH)[code]
+        return by_asked @ q + alone
 
     def layer(step: int, state: Tensor, arrived: Tensor, degree: int) -> Tensor:
         seen = torch.cat([state, torch.asinh(arrived), arrived / max(1, degree)])
@@ -368,5 +369,6 @@ def test_what_cannot_be_trained_is_refused() -> None:
     index = GraphIndex.of(np.array([[0, 0, 1]]), 2, 1)
     with pytest.raises(InputError, match="no entity has two triples"):
         train_network(index)
-    with pytest.raises(InputError, match="steps 0"):
-        NetworkSettings(steps=0)
+    for values in ({"steps": 0}, {"steps": 2**40}, {"batch": 0}, {"negatives": 1}, {"seed": -1}, {"seed": 2**64}):
+        with pytest.raises(InputError, match=f"{next(iter(values))} .*; it must be a whole number from"):
+            NetworkSettings(**values)

@@ -33,6 +33,8 @@ from ookg.types import Array
 FORM = 1  # counted up when parameters are read otherwise: those of before are of no use then
 WIDTH = 32  # of states and of asked relations
 HIDDEN = 64  # units of the readout
+# No real training needs as much; what is more is a slip.
+MOST_STEPS, MOST_QUESTIONS, MOST_SEED = 1_000_000_000, 1_000_000, 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,15 @@ class NetworkSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "negatives"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} {getattr(self, name)}; it must be 1 or more")
-        if self.seed < 0:
-            raise InputError(f"seed {self.seed}; it must be 0 or more")
+        for name, least, most in (
+            ("steps", 1, MOST_STEPS),
+            ("batch", 1, MOST_QUESTIONS),
+            ("negatives", 2, MOST_QUESTIONS),
+            ("seed", 0, MOST_SEED),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise InputError(f"{name} {value}; it must be a whole number from {least} to {most}")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, with the form of the network."""
