@@ -157,6 +157,28 @@ def test_tune_chooses_on_valid_tasks(run: Run, tmp_path: Path) -> None:
     assert "; take a model that was trained on the train part of this data set" in told
 
 
+def test_valid_tasks_weigh_the_network_too(run: Run, tmp_path: Path) -> None:
+    tasks, model = str(write_film_tasks(tmp_path)), str(tmp_path / "model")
+    ookg.train(load_few_shot(tasks).train, SMALL.changed({"steps": 5}), device="cpu").save(model)
+    without = json.loads(run("tune", model, "--tasks", tasks, "--shots", "1", "--json"))
+    run("network", model, "--steps", "30", "--device", "cpu")
+    first = json.loads(run("evaluate", model, "--dataset", tasks, "--shots", "1", "--json"))
+    document = json.loads(run("tune", model, "--tasks", tasks, "--shots", "1", "--save", "--json"))
+    (tried,) = document["tried"]
+    assert "network" not in without["tried"][0]["ranking"]
+    assert tried["mrr"] != without["tried"][0]["mrr"]
+    stored = ookg.load(model)
+    network = stored.checkpoint.network
+    assert network is not None
+    assert stored.choice.network == network.digest == document["choice"]["network"]
+    assert stored.ways == Ways([Way(1, False, RankingWeights.alone(**tried["ranking"]))])
+    run("network", model, "--remove")
+    assert json.loads(run("evaluate", model, "--dataset", tasks, "--shots", "1", "--json")) != first
+    left = ookg.load(model).ways
+    assert left is not None
+    assert "network" not in left[0].ranking.to_dict()
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -33,10 +33,12 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.simulation.choice import NewcomerChoice
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.trust import Calibration, Expectation
-from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, save_checkpoint
+from ookg.storage.checkpoint import MODEL_FILE, STATE_FILE, Checkpoint, load_checkpoint, save_checkpoint
 from ookg.storage.names import add_names
+from ookg.storage.network import StoredNetwork, write_network
 from ookg.storage.sqlite_journal import SqliteJournal
 from ookg.training.loop import TrainingRun
+from ookg.training.network import NetworkSettings, RelationNetwork
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
 
@@ -323,7 +325,7 @@ def _write_model(folder: Path, graph: Triples, model: str, version: int = 2) -> 
 
 
 def _grow(folder: Path) -> None:
-    """Give a model a journal, of which it has learned the first batch, and an earlier version."""
+    """Give a model a journal, of which it has learned the first batch, an earlier version, names and a network."""
     description = json.loads((folder / MODEL_FILE).read_text())
     shutil.copytree(folder / description["data"], folder / "data-00000001")
     (folder / "version-1.json").write_text(json.dumps(description | {"data": "data-00000001"}, indent=2))
@@ -331,6 +333,10 @@ def _grow(folder: Path) -> None:
     journal = SqliteJournal(folder)
     for rows in ([("e1", "r0", "e2")], [("new0", "r0", "e1"), ("new1", "r1", "new0")], [("e3", "r9", "e4")]):
         journal.append("add", rows, lambda some: [False] * len(some), author="me")
+    labels = load_checkpoint(folder).relations.labels.to_pylist()
+    about = {"settings": NetworkSettings(steps=2).to_dict(), "version": 1, "triples": 4, "created": "2026-01-01"}
+    parameters = RelationNetwork(2 * len(labels)).to_arrays()
+    write_network(folder, StoredNetwork(parameters, tuple(labels), about | {"seconds": 1.0}, len(labels)))
     add_names(folder, [("e1", "one"), ("new0", "a newcomer"), ("r0", "a relation")])
     with closing(sqlite3.connect(journal.path)) as connection, connection:
         connection.execute("UPDATE batches SET time = '2026-01-01T00:00:00.000+00:00'")

@@ -37,6 +37,7 @@ COMMANDS = (
     "tune",
     "calibrate",
     "index",
+    "network",
     "import",
     "export",
     "compact",

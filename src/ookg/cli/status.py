@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ookg.cli.console import add_directory_argument, add_json_option, print_json
 from ookg.cli.index import index_in_words
 from ookg.cli.names import named_ids
+from ookg.cli.network import network_in_words
 
 if TYPE_CHECKING:
     from ookg.model.living import Status
@@ -28,8 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     living = LivingModel(arguments.model, journal=arguments.journal)
     status, named = living.status(), named_ids(living)
+    stored = living.model.checkpoint.network
     if arguments.json:
-        print_json(status.to_dict() | {"names": asdict(named)})
+        print_json(status.to_dict() | {"names": asdict(named)} | ({"network": stored.about} if stored else {}))
         return 0
     for line in status_in_words(status):
         print(line)
@@ -38,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     index = index_in_words(arguments.model)
     if index is not None:
         print(index)
+    if stored is not None:
+        print(network_in_words(stored.about))
     return 0
 
 

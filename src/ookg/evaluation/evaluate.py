@@ -415,7 +415,8 @@ def _scorer(
     if size == encoded.num_trained:
         evidence = model.known_evidence.with_given(given.triples, size)
     else:  # new relations have vectors, and evidence with them
-        evidence = GraphEvidence.count(model.checkpoint.triples, given.triples, size)
+        network = model.known_evidence.network
+        evidence = GraphEvidence.count(model.checkpoint.triples, given.triples, size, network=network)
     if options.ways is not None:
         return WaysScorer(vectors, evidence, options.ways, vectors[0].newcomers.counts)
     return CombinedScorer(vectors, evidence, RankingWeights.alone() if weights is None else weights)

@@ -73,7 +73,8 @@ def tune_on_tasks(
 
     def given(number: int) -> list[Simulation]:
         encoded, asked = encoded_shots(model, dataset.at("valid", number))
-        return [task_simulation(one.checkpoint.embedding.widened(), encoded, asked) for one in models]
+        simulations = [task_simulation(one.checkpoint.embedding.widened(), encoded, asked) for one in models]
+        return [replace(simulations[0], network=model.known_evidence.network), *simulations[1:]]
 
     refine = [one.defaults.refine if can_refine(one.checkpoint.embedding) else None for one in models]
     ways = choose_ways_at(given, refine, shots, seed, told)
@@ -84,7 +85,8 @@ def tune_on_tasks(
     calibration, likelihood = dict(stored.calibration), dict(stored.likelihood)
     calibration.pop("chosen", None)
     likelihood.pop("chosen", None)
-    choice = replace(stored, ways=ways, calibration=calibration, likelihood=likelihood)
+    network = model.defaults.network
+    choice = replace(stored, ways=ways, calibration=calibration, likelihood=likelihood, network=network)
     return TaskTuning(choice, tried)
 
 

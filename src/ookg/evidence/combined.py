@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.links import Links
+from ookg.evidence.network import Network
 from ookg.evidence.registry import HUBNESS, NEW, SOURCES, VECTOR
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.evidence.weights import CLOSED_FORM_WEIGHTS, RankingWeights
@@ -22,6 +23,7 @@ from ookg.kernels.threads import one_torch_thread
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer
 from ookg.storage.counts import Counts
+from ookg.training.network import RelationNetwork
 from ookg.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -47,20 +49,26 @@ class GraphEvidence:
     It is never changed: `with_given`, `plus` and `minus` make another one.
 
     graph: the triples that it speaks about; count_known: counts a source on the known ones among them
-    counted: the sources so far, on all
+    counted: the sources so far, on all; network: what the source of this name asks, if there is one
     """
 
     graph: GrownGraph
     count_known: Callable[[type[Source]], Source]
     counted: dict[str, Source] = field(default_factory=dict)
+    network: RelationNetwork | None = None
 
     @classmethod
     def count(
-        cls, known: IntArray, given: IntArray, num_relations: int, index: GraphIndex | None = None
+        cls,
+        known: IntArray,
+        given: IntArray,
+        num_relations: int,
+        index: GraphIndex | None = None,
+        network: RelationNetwork | None = None,
     ) -> GraphEvidence:
         """That of known and given triples, (triples, 3). Relations beyond the first `num_relations` do not count.
 
-        index: of these triples, if it is there already
+        index: of these triples, if it is there already; network: trained on the known ones
         """
         triples = _inside(np.concatenate([known, given]) if len(given) else known, num_relations)
         graph = graph_alone(triples, num_relations, index)
@@ -72,10 +80,16 @@ class GraphEvidence:
             source = kind.count(alone, graph_alone(alone, num_relations))
             return source.with_given(_inside(given, num_relations), graph)
 
-        return cls(graph, counted)
+        return cls(graph, counted, network=network)
 
     @classmethod
-    def of_version(cls, triples: Callable[[], IntArray], index: GraphIndex, counts: Counts | None) -> GraphEvidence:
+    def of_version(
+        cls,
+        triples: Callable[[], IntArray],
+        index: GraphIndex,
+        counts: Counts | None,
+        network: RelationNetwork | None = None,
+    ) -> GraphEvidence:
         """That of the known triples of a model; what takes long to count is kept with it, if it is stored.
 
         triples: reads them; index: of the same; counts: where they are kept, None if nowhere
@@ -89,32 +103,40 @@ class GraphEvidence:
             arrays = counts.kept(kind.name, lambda: kind.count(triples(), graph).to_arrays())
             return kind.from_arrays(arrays, graph)
 
-        return cls(graph, counted)
+        return cls(graph, counted, network=network)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of what can speak: all sources, but for the network where there is none."""
+        return tuple(name for name in SOURCES if name != Network.name or self.network is not None)
 
     def with_given(self, given: IntArray, num_relations: int) -> GraphEvidence:
         """With given triples counted in at once, the same as counting all together; as many relations count."""
         given = _inside(given, num_relations)
         after = graph_alone(np.concatenate([all_triples(self.graph), given]), num_relations)
-        return GraphEvidence(after, lambda kind: self[kind.name].with_given(given, after))
+        return GraphEvidence(after, lambda kind: self[kind.name].with_given(given, after), network=self.network)
 
     def beside(self, graph: GrownGraph) -> GraphEvidence:
         """With the given triples of a graph, which come and go; known triples are those of this one."""
-        return GraphEvidence(graph, lambda kind: self[kind.name])
+        return GraphEvidence(graph, lambda kind: self[kind.name], network=self.network)
 
     def plus(self, triple: Triple, after: GrownGraph) -> GraphEvidence:
         """With one more given triple; after: the graph that has it."""
         counted = {name: source.plus(triple, after) for name, source in list(self.counted.items())}
-        return GraphEvidence(after, self.count_known, counted)
+        return replace(self, graph=after, counted=counted)
 
     def minus(self, triple: Triple, after: GrownGraph) -> GraphEvidence:
         """Without a given triple; after: the graph that is without it."""
         counted = {name: source.minus(triple, after) for name, source in list(self.counted.items())}
-        return GraphEvidence(after, self.count_known, counted)
+        return replace(self, graph=after, counted=counted)
 
     def __getitem__(self, name: str) -> Source:
         """A source."""
         if name not in self.counted:  # two threads may both count it, and count the same
-            self.counted[name] = _with_each_given(self.count_known(SOURCES[name]), self.graph)
+            source = self.count_known(SOURCES[name])
+            if isinstance(source, Network):
+                source = replace(source, network=self.network)
+            self.counted[name] = _with_each_given(source, self.graph)
         return self.counted[name]
 
     @cached_property

@@ -6,6 +6,7 @@ from ookg.errors import InputError
 from ookg.evidence.company import Company
 from ookg.evidence.habits import Habits
 from ookg.evidence.links import Links
+from ookg.evidence.network import Network
 from ookg.evidence.paths import Paths
 from ookg.evidence.source import Source
 
@@ -13,7 +14,7 @@ VECTOR = "vector"  # the weight of what is no source: where the vector points
 NEW = "new"  # likewise: what an answer that is itself new gets on top
 HUBNESS = "hubness"  # likewise: how much of what a new answer gains by lying near everything is taken off
 
-SOURCES: dict[str, type[Source]] = {source.name: source for source in (Links, Habits, Paths, Company)}
+SOURCES: dict[str, type[Source]] = {source.name: source for source in (Links, Habits, Paths, Company, Network)}
 
 
 def register(source: type[Source]) -> type[Source]:

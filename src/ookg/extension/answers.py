@@ -191,6 +191,24 @@ class ByPath(AnswerReason):
 
 
 @dataclass(frozen=True)
+class ByNetwork(AnswerReason):
+    """What the network makes of all links around the asked entity; link: none of them, but the asked one.
+
+    probability: that it gives to the answer; rank: of the answer by it
+    """
+
+    kind: ClassVar[str] = "network"
+    probability: float
+    rank: int
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """How likely the answer is by the network."""
+        del name
+        share = f"{100 * self.probability:.2g}" if self.probability < 0.1 else f"{100 * self.probability:.0f}"
+        return f"the network: {share}%, its rank {self.rank:,}"
+
+
+@dataclass(frozen=True)
 class Share:
     """A part of the difference between an answer's score and the mean of those that rank next below it.
 

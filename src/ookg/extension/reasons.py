@@ -11,9 +11,10 @@ import numpy as np
 
 from ookg.evidence.combined import Speaks, reasons
 from ookg.evidence.company import Company, CompanyWhy
+from ookg.evidence.network import WEIGHT, NetworkWhy
 from ookg.evidence.paths import PathWhy
 from ookg.evidence.source import Asked, Spoken, Why
-from ookg.extension.answers import AnswerReason, ByCompany, ByLink, ByPath, LinkReason, Reason, Step
+from ookg.extension.answers import AnswerReason, ByCompany, ByLink, ByNetwork, ByPath, LinkReason, Reason, Step
 from ookg.extension.groups import as_tuples
 from ookg.extension.state import State
 from ookg.graph.grown import Batch
@@ -69,7 +70,7 @@ def explanation(state: State, entity: int, relation: int) -> list[Reason]:
 
 def best_link(state: State, answer: int, speaks: Sequence[Speaks]) -> LinkReason | None:
     """The link behind what adds most to the score of an answer; None where nothing adds to it."""
-    best = max(speaks, key=lambda one: one.worth, default=None)
+    best = max((one for one in speaks if one.why.link >= 0), key=lambda one: one.worth, default=None)
     if best is None or best.worth <= 0:
         return None
     why = best.why
@@ -96,7 +97,8 @@ def reasons_by_source(state: State, asked: Asked, answer: int, spoken: Mapping[s
 def what_speaks(state: State, asked: Asked, answers: IntArray) -> list[tuple[AnswerReason, ...]]:
     """What the graph says for some answers, whether it counted for their rank or not; the state must have evidence."""
     assert state.evidence is not None  # `ExtendedModel` makes it before it explains
-    weights, company = DEFAULT_WAYS[0].ranking, state.evidence[Company.name]
+    ways = DEFAULT_WAYS if state.evidence.network is None else DEFAULT_WAYS.with_network(WEIGHT)
+    weights, company = ways[0].ranking, state.evidence[Company.name]
     speaks = reasons(state.evidence.of_question(asked, weights), weights, answers)
     said = []
     for answer, mine in zip(answers.tolist(), speaks, strict=True):
@@ -108,6 +110,8 @@ def what_speaks(state: State, asked: Asked, answers: IntArray) -> list[tuple[Ans
 
 
 def _answer_reason(state: State, answer: Step, why: Why) -> AnswerReason:
+    if isinstance(why, NetworkWhy):
+        return ByNetwork(answer, answer, why.strength, why.rank)
     link = step_of(state, why.link, why.other)
     match why:
         case CompanyWhy():

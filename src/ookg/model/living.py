@@ -37,9 +37,12 @@ from ookg.storage.checkpoint import MODEL_FILE, Checkpoint, load_checkpoint, rea
 from ookg.storage.journal import Batch, Kind, Triple, Written
 from ookg.storage.journals import open_journal
 from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
+from ookg.storage.network import network_stamp, remove_network
 from ookg.storage.versions import KEPT, Version, roll_back, versions
+from ookg.system.progress import Reporter
 from ookg.training.continuing import Growth, UpdateSettings
 from ookg.training.loop import choose_device
+from ookg.training.network import NetworkSettings
 
 MANY_BATCHES = 64  # so many at once are read as one difference
 MOST_NOTES, MOST_LOOKED_UP = 5, 1000  # on what was added, and labels that are looked for among names
@@ -134,10 +137,18 @@ class Status:
 
 
 @dataclass(frozen=True)
-class _Loaded:
-    """A version as it was loaded; stamp: what its description's file looked like then."""
+class _Stamp:
+    """What changes whenever a model's description, or its network, is replaced; far cheaper than to read them."""
 
-    stamp: tuple[int, int] | None
+    description: tuple[int, int] | None
+    network: tuple[int, int, int] | None
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A version as it was loaded; stamp: what the files of its description and its network looked like then."""
+
+    stamp: _Stamp
     description: dict[str, Any]
     model: Model
 
@@ -225,7 +236,7 @@ class LivingModel:
             loaded, before = self._loaded, self._loaded
             if _stamp(self.directory) != before.stamp:
                 loaded = self._load()
-            if loaded.description == before.description:
+            if loaded.description == before.description and loaded.stamp.network == before.stamp.network:
                 self._loaded = replace(before, stamp=loaded.stamp)
                 return self.follow()
             extension = None if self._extension is None else self._extend(loaded.model)
@@ -412,6 +423,26 @@ class LivingModel:
         self.refresh()
         return updated
 
+    def train_network(
+        self,
+        settings: NetworkSettings | None = None,
+        *,
+        device: str | None = None,
+        report: Reporter | None = None,
+    ) -> None:
+        """Train a graph neural network on the version's triples, and store it: questions are answered with it then.
+
+        device: by default where this model is; report: called with the number of steps done
+        """
+        self.model.train_network(settings, device=device, report=report).save_network(self.directory)
+        self.refresh()
+
+    def remove_network(self) -> bool:
+        """Remove the network; whether there was one."""
+        removed = remove_network(self.directory)
+        self.refresh()
+        return removed
+
     def rollback(self, number: int | None = None) -> Version:
         """Make an earlier version the model again, by default the one before; what came after it applies again."""
         version = roll_back(self.directory, number)
@@ -564,13 +595,12 @@ def status_of(current: Current) -> Status:
     )
 
 
-def _stamp(directory: Path) -> tuple[int, int] | None:
-    """What changes whenever the model's description is replaced; far cheaper than to read it."""
+def _stamp(directory: Path) -> _Stamp:
     try:
         status = (directory / MODEL_FILE).stat()
     except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
+        return _Stamp(None, network_stamp(directory))
+    return _Stamp((status.st_ino, status.st_mtime_ns), network_stamp(directory))
 
 
 def _removed(batch: Batch) -> Removed:

@@ -27,6 +27,7 @@ from ookg.evaluation.task_tuning import TaskTuning, tune_on_tasks
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
+from ookg.evidence.network import loaded_network
 from ookg.extension.answers import (
     Answer,
     AnswerReason,
@@ -51,6 +52,7 @@ from ookg.graph.vectors import LabelledRows, check_rows, read_vectors
 from ookg.graph.vocabulary import Vocabulary
 from ookg.model.embedded import new_vectors, weights_of_vectors
 from ookg.model.held_out import rows_held_out_of
+from ookg.model.network import network_of, store_network
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, as_limit
 from ookg.newcomers.given import Given, find_given
@@ -82,8 +84,10 @@ from ookg.simulation.ways import Ways
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_choice
 from ookg.storage.companions import named, save_together
 from ookg.storage.names import add_names, stored_names
+from ookg.storage.network import remove_network
 from ookg.system.progress import Reporter
 from ookg.training.loop import choose_device
+from ookg.training.network import NetworkSettings, RelationNetwork
 from ookg.types import BoolArray, IntArray
 
 __all__ = [
@@ -376,7 +380,36 @@ class Model:
     def known_evidence(self) -> GraphEvidence:
         """What the training triples say beside the vectors, counted once, when it is first asked for."""
         checkpoint = self.checkpoint
-        return GraphEvidence.of_version(lambda: checkpoint.triples, self.index, checkpoint.counts)
+        return GraphEvidence.of_version(lambda: checkpoint.triples, self.index, checkpoint.counts, self.network)
+
+    @cached_property
+    def network(self) -> RelationNetwork | None:
+        """The graph neural network that was trained for it, if there is one; it speaks beside the other evidence."""
+        trained = self._trained
+        if trained is not None and trained.checkpoint.network is self.checkpoint.network:
+            return trained.network
+        return loaded_network(self.checkpoint.network)
+
+    def train_network(
+        self,
+        settings: NetworkSettings | None = None,
+        *,
+        device: str | None = None,
+        report: Reporter | None = None,
+    ) -> Model:
+        """This model with a graph neural network trained on its training triples; `save` and `save_network` keep it.
+
+        device: by default where this model is; report: called with the number of steps done
+        """
+        network = network_of(self.checkpoint, settings, device or self.embedding.device.type, report)
+        return Model(replace(self.checkpoint, network=network), self._trained or self)
+
+    def save_network(self, directory: str | Path) -> None:
+        """Store only its network with this same model in a directory; or see that there is none."""
+        if self.checkpoint.network is None:
+            remove_network(directory)
+        else:
+            store_network(self.checkpoint.network, directory)
 
     @cached_property
     def fitting(self) -> FittingRelations:

@@ -15,7 +15,7 @@ from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import TranslationScorer
 from ookg.simulation.choice import NEWCOMER_METHODS, NewcomerChoice, NewcomerMethod, stored_choice
 from ookg.simulation.contenders import Companion, Contenders, NewcomerSetup
-from ookg.simulation.defaults import can_refine
+from ookg.simulation.defaults import NewcomerDefaults, can_refine
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.simulated import Simulation, simulate
@@ -146,6 +146,11 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
         for name in ("combined", "chosen"):  # they would be taken for those of fitted vectors
             calibration.pop(name, None)
     made, stored = provenance(simulation, settings.hiding, settings.retraining), stored_choice(checkpoint)
+    defaults = NewcomerDefaults.of(checkpoint)
+    if defaults.network is not None and simulation.network is None:
+        calibration.pop("chosen", None)  # it was measured without the network
+    else:
+        stored = stored.with_network(defaults.network, defaults.ways)
     how = {"calibration": made | {"methods": list(calibration)}}
     return Audit(
         kind="retrained" if simulation.is_exact else "quick",

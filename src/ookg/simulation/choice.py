@@ -39,6 +39,7 @@ class NewcomerChoice:
     judge: the judge of claims about new entities; thresholds: what claims about known ones are held against
     ways: how questions are answered by the newcomer's number of triples
     likelihood: how likely answers are right, by method; no entry: not measured
+    network: the digest of the network that ways were chosen with, and what is "chosen" measured; None: without one
     """
 
     power: float | None = None
@@ -51,6 +52,20 @@ class NewcomerChoice:
     ways: Ways | None = None
     likelihood: dict[AnswerMethod, Likelihood] = field(default_factory=dict)
     thresholds: FittedThresholds | None = None
+    network: str | None = None
+
+    def with_network(self, network: str | None, ways: Ways | None) -> NewcomerChoice:
+        """The same for another network, or none: what was measured by the old ways does not hold any more.
+
+        ways: how questions are answered with it, where some are chosen
+        """
+        if network == self.network:
+            return self
+        calibration, likelihood = dict(self.calibration), dict(self.likelihood)
+        calibration.pop("chosen", None)
+        likelihood.pop("chosen", None)
+        ways = None if self.ways is None else ways
+        return replace(self, calibration=calibration, likelihood=likelihood, ways=ways, network=network)
 
     def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
         """The same with a new calibration of some methods, and how it was measured; other methods keep theirs."""
@@ -64,6 +79,8 @@ class NewcomerChoice:
             further["thresholds"] = self.thresholds.to_dict()
         if self.ways is not None:
             further["ways"] = [way.to_dict() for way in self.ways]
+        if self.network is not None:
+            further["network"] = self.network
         if self.likelihood:
             further["likelihood"] = {name: fitted.to_dict() for name, fitted in self.likelihood.items()}
         return {
@@ -97,6 +114,9 @@ class NewcomerChoice:
             raise InputError(f"judge is {judge!r} instead of an object; fit it again")
         if thresholds is not None and not isinstance(thresholds, dict):
             raise InputError(f"thresholds are {thresholds!r} instead of an object; classify with --valid again")
+        network = values.get("network")
+        if network is not None and not isinstance(network, str):
+            raise InputError(f"network is {network!r} instead of a digest; tune the model again")
         if not isinstance(simulation, dict):
             raise InputError(f"simulation is {simulation!r} instead of an object; tune the model again")
         return cls(
@@ -110,6 +130,7 @@ class NewcomerChoice:
             ways=None if ways is None else Ways([Way.from_dict(way) for way in ways]),
             likelihood={name: Likelihood.from_dict(stored) for name, stored in likelihood.items()},
             thresholds=None if thresholds is None else FittedThresholds.from_dict(thresholds),
+            network=network,
         )
 
 

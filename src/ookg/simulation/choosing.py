@@ -21,7 +21,9 @@ import torch
 from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights, spread_of_known, standardised
-from ookg.evidence.registry import HUBNESS, NEW, SOURCES, VECTOR
+from ookg.evidence.network import WEIGHT as NETWORK_WEIGHT
+from ookg.evidence.network import Network
+from ookg.evidence.registry import HUBNESS, NEW, VECTOR
 from ookg.graph.statistics import relations_with_loops
 from ookg.newcomers.reducer import Precision
 from ookg.newcomers.refinement import RefineSettings
@@ -38,7 +40,6 @@ MOST_QUESTIONS = 2000
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
 LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse beside evidence than the closed form
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
-NAMES = (VECTOR, *SOURCES, NEW, HUBNESS)
 # What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", in search of better.
 FACTORS, FIRST_WEIGHTS, STEPS = (0.0, 0.5, 0.7, 1.4, 2.0), (0.1, 0.3), (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
 EVIDENCE = (0.0, 0.5, 1.0, 3.0)  # times the weights of all but the vector: what outranks under any is a rival
@@ -131,6 +132,8 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     queries = simulation.queries
     queries = queries.select(np.flatnonzero(scorers[0].answerable(queries) & scorers[0].is_answer(queries.answer)))
     ranking = FITTED_RANKING if refine else DEFAULT_WAYS.at(number).ranking
+    if simulation.network is not None:
+        ranking = RankingWeights.alone(**(ranking.to_dict() | {Network.name: NETWORK_WEIGHT}))
     asked = _Asked.of(simulation, queries, scorers, ranking)
     halves = np.random.default_rng([HALVES, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
     start = asked.weights(ranking)
@@ -143,7 +146,7 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     if not is_better(reciprocal, plain):
         weights = asked.weights(RankingWeights.alone())
         reciprocal = asked.reciprocal(weights)
-    named = {name: round(float(weight), 4) for name, weight in zip(NAMES, weights, strict=True)}
+    named = {name: round(float(weight), 4) for name, weight in zip(asked.names, weights, strict=True)}
     ranking = RankingWeights.alone(**named)
     return Tried(number, bool(refine), len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
 
@@ -172,13 +175,15 @@ class _Asked:
         queries: Queries,
         scorers: Sequence[TranslationScorer],
         ranking: RankingWeights,
-        names: tuple[str, ...] = NAMES,
+        names: tuple[str, ...] | None = None,
     ) -> _Asked:
         """Rivals are all entities, known and hidden. Of many, they are those that come nearest to outranking the right
         answer, by the given weights or with more or less of all that is not the vector.
         """
+        every = (VECTOR, *simulation.evidence.sources, NEW, HUBNESS)
+        names = every if names is None else names
         size, device = len(simulation.hidden.entities), scorers[0].newcomers.embedding.device
-        room = min(size, max(1, FEATURE_NUMBERS // (len(NAMES) * max(1, len(queries)))))
+        room = min(size, max(1, FEATURE_NUMBERS // (len(every) * max(1, len(queries)))))
         features = torch.empty(len(names), len(queries), 1 + room, device=device)
         left_out = torch.zeros(len(queries), 1 + room, dtype=torch.bool, device=device)
         more = torch.tensor([[ranking[name] * (1.0 if name == VECTOR else by) for by in EVIDENCE] for name in names])

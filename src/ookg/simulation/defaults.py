@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ookg.errors import InputError
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
+from ookg.evidence.network import WEIGHT as NETWORK_WEIGHT
 from ookg.models import Projected, refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
@@ -52,6 +53,12 @@ class NewcomerDefaults:
         return cls(checkpoint, stored_choice(checkpoint))
 
     @property
+    def network(self) -> str | None:
+        """The digest of the model's network, if it has one."""
+        network = self.checkpoint.network
+        return None if network is None else network.digest
+
+    @property
     def power(self) -> float:
         """Of the correlation weights."""
         return DEFAULT_POWER if self.choice.power is None else self.choice.power
@@ -72,12 +79,17 @@ class NewcomerDefaults:
     def ways(self) -> Ways | None:
         """How questions about newcomers are answered by their number of triples.
 
-        None without training triples, and under a model that makes no vectors of new entities.
+        None without training triples, and under a model that makes no vectors of new entities. Where there is a network
+        that they were not chosen with, it has its default weight.
         """
         geometry = self.checkpoint.embedding.geometry
         if self.checkpoint.statistics is None or (geometry.projects and not isinstance(geometry, Projected)):
             return None
-        ways = self.choice.ways or DEFAULT_WAYS
+        ways, network = self.choice.ways, self.network
+        if network is None:
+            ways = (ways or DEFAULT_WAYS).with_network(0.0)
+        elif ways is None or self.choice.network != network:
+            ways = (ways or DEFAULT_WAYS).with_network(NETWORK_WEIGHT)
         return ways if can_refine(self.checkpoint.embedding) else ways.without_refining()
 
     def weights(self, usual: Weights) -> Weights:
@@ -152,7 +164,7 @@ class NewcomerDefaults:
     def _method(self, *, refine: bool, combine: bool, chosen: bool) -> NewcomerMethod | None:
         """What was measured of such answers; None where nothing was."""
         if chosen:
-            return "chosen"
+            return "chosen" if self.choice.network == self.network else None
         # "combined" was calibrated with fitted vectors
         if combine and not refine and can_refine(self.checkpoint.embedding):
             return None

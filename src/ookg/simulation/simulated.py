@@ -21,8 +21,9 @@ from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import Queries, test_queries
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.hiding import Hidden, HidingSettings, hide
-from ookg.simulation.retraining import Retraining, retrain
+from ookg.simulation.retraining import Retraining, retrain, retrain_network
 from ookg.system.display import counted
+from ookg.training.network import RelationNetwork
 from ookg.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Simulation:
     is_exact: nothing here was trained with a question. Otherwise the vectors are those of a model that has seen all
         triples: newcomers come out better than they would, and trained entities are asked what they were trained on
     given, queries: what is given and asked, of all hidden entities or of a part of them
+    network: trained on the known triples, if the model has one and what is trained here has seen no question
     """
 
     hidden: Hidden
@@ -52,13 +54,22 @@ class Simulation:
     is_exact: bool
     given: IntArray
     queries: Queries
+    network: RelationNetwork | None = None
 
     @classmethod
-    def of(cls, hidden: Hidden, embedding: Embedding, trained: Embedding | None, *, is_exact: bool) -> Simulation:
+    def of(
+        cls,
+        hidden: Hidden,
+        embedding: Embedding,
+        trained: Embedding | None,
+        *,
+        is_exact: bool,
+        network: RelationNetwork | None = None,
+    ) -> Simulation:
         """Count the statistics of what is known; the hidden triples are in none of them."""
         graph = GraphStatistics.count(hidden.known, hidden.num_known, hidden.num_relations)
         queries = test_queries(hidden.questions, hidden.num_known)
-        return cls(hidden, embedding, trained, graph, is_exact, hidden.given, queries)
+        return cls(hidden, embedding, trained, graph, is_exact, hidden.given, queries, network)
 
     @property
     def query_newcomer(self) -> IntArray:
@@ -99,7 +110,7 @@ class Simulation:
     def evidence(self) -> GraphEvidence:
         """What known and given triples say beside the vectors."""
         hidden = self.hidden
-        return GraphEvidence.count(hidden.known, self.given, hidden.num_relations)
+        return GraphEvidence.count(hidden.known, self.given, hidden.num_relations, network=self.network)
 
     def ranks(self, scorer: Scorer) -> FloatArray:
         """(queries,) the rank of each right answer among the known entities, other right answers left out."""
@@ -178,7 +189,8 @@ def simulate(
     """Make known entities of a model new again. The model itself is only read.
 
     retraining: train without the hidden entities, and once more with their given triples, so that no vector has seen a
-        question; None takes the model's own vectors as they are, which is quick and too kind
+        question, nor has the network; None takes the model's own vectors as they are, which is quick and too kind, and
+        no network
     """
     require_triples(checkpoint)
     embedding = checkpoint.embedding.widened()
@@ -186,7 +198,8 @@ def simulate(
     require_two(hidden.num_hidden)
     if retraining is not None:
         known, trained = retrain(checkpoint, hidden, retraining)
-        return Simulation.of(hidden, known, trained, is_exact=True)
+        network = retrain_network(checkpoint, hidden, retraining)
+        return Simulation.of(hidden, known, trained, is_exact=True, network=network)
     rows = _rows(embedding.entities, hidden.entities)
     known, trained = (replace(embedding, entities=part) for part in (rows[: hidden.num_known], rows))
     return Simulation.of(hidden, known, trained, is_exact=False)

@@ -150,17 +150,23 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     is_first = np.isin(simulation.queries.entity, first.queries.entity)
     if simulation.is_exact:
         likelihood |= chosen.likelihoods(simulation, settings.triples, seed, companions)
+    calibration = calibrations(simulation, ranks, seed)
+    network = stored.network
+    if network is not None and simulation.network is None:
+        calibration.pop("chosen", None)  # it was measured without the network
+        network = stored.choice.network
     choice = NewcomerChoice(
         power=power,
         refine=refine,
         best=_best({name: one[is_first] for name, one in ranks.items()}),
         ranking=ranking,
-        calibration=calibrations(simulation, ranks, seed),
+        calibration=calibration,
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
         judge=stored.choice.judge,
         thresholds=stored.choice.thresholds,
-        ways=ways or stored.choice.ways,
-        likelihood=stored.choice.likelihood | likelihood,
+        ways=ways or stored.choice.with_network(network, stored.ways).ways,
+        likelihood=stored.choice.with_network(network, None).likelihood | likelihood,
+        network=network,
     )
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}

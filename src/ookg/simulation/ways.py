@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
+from ookg.evidence.network import Network
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -103,6 +104,13 @@ class Ways(Sequence[Way]):
     def without_refining(self) -> Ways:
         """The same for a model whose vectors cannot be fitted."""
         return Ways([replace(way, refine=False) for way in self._ways])
+
+    def with_network(self, weight: float) -> Ways:
+        """The same with another weight of the network; 0: without it."""
+        if all(way.ranking[Network.name] == weight for way in self._ways):
+            return self
+        rankings = [RankingWeights.alone(**(way.ranking.to_dict() | {Network.name: weight})) for way in self._ways]
+        return Ways([replace(way, ranking=ranking) for way, ranking in zip(self._ways, rankings, strict=True)])
 
     def __len__(self) -> int:
         return len(self._ways)

@@ -9,6 +9,7 @@
     journal.json          which of the database's journals it is
     names.safetensors     what its ids are called, where that was said (`storage.names`)
     approximate.safetensors  an index of the vectors of one version, where one was made (`storage.approximate`)
+    network.safetensors   a graph neural network, where one was trained (`storage.network`)
     companions/NAME/      models that answer together with it, each a directory like this one; model.json says which
                           version of each (`storage.companions`)
     data-XXXXXXXX/
@@ -76,6 +77,14 @@ from ookg.storage.data import (
 from ookg.storage.journal import MARK_FILE
 from ookg.storage.journals import open_journal
 from ookg.storage.names import NAMES_FILE, names_problem
+from ookg.storage.network import (
+    NETWORK_FILE,
+    StoredNetwork,
+    network_problem,
+    read_network,
+    remove_network,
+    write_network,
+)
 from ookg.system.files import (
     WRITE_ERRORS,
     PathLock,
@@ -135,6 +144,7 @@ class Checkpoint:
     stored_counts: of the version that was read, where it is stored (`counts`)
     stored_vectors: the same of its vectors (`fingerprint`)
     given_vectors: how many entities, the last ones, were not trained but came with their vectors
+    network: a graph neural network that was trained for it, if there is one
     """
 
     embedding: Embedding
@@ -152,6 +162,7 @@ class Checkpoint:
     stored_counts: Counts | None = field(default=None, kw_only=True, repr=False, compare=False)
     given_vectors: int = field(default=0, kw_only=True, compare=False)
     stored_vectors: StoredVectors | None = field(default=None, kw_only=True, repr=False, compare=False)
+    network: StoredNetwork | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
     def fingerprint(self) -> str | None:
@@ -212,8 +223,8 @@ def held_model(directory: str | Path) -> Iterator[None]:
 def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
     """As `save_checkpoint`, in a directory that the caller holds.
 
-    A model that does not come from this directory begins anew there: no earlier version belongs to it, and what the
-    journal holds was not said of it.
+    A model that does not come from this directory begins anew there: no earlier version belongs to it, what the journal
+    holds was not said of it, and its network is its own, or none.
     """
     directory = Path(directory)
     replaced = _data_of(directory)
@@ -226,7 +237,10 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         if not is_own:
             for path in version_files(directory).values():
                 path.unlink(missing_ok=True)
+            remove_network(directory)
         write_description(directory, description)
+        if not is_own and checkpoint.network is not None:
+            write_network(directory, checkpoint.network)
     except BaseException as error:
         if _data_of(directory) != data:
             shutil.rmtree(data, ignore_errors=True)
@@ -381,7 +395,7 @@ def _remove_remains(directory: Path) -> None:
         re.fullmatch(r"\.((version|update-to)-.*)\.[0-9a-f]{8}\.tmp", path.name) for path in directory.iterdir()
     )
     names = {match[1] for match in unfinished if match is not None}
-    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE, MARK_FILE, INDEX_FILE, *names):
+    for name in (MODEL_FILE, STATE_FILE, PROBE_FILE, MARK_FILE, INDEX_FILE, NETWORK_FILE, *names):
         remove_remains(directory / name, alone=True)
     remove_unnamed(directory)
 
@@ -492,7 +506,7 @@ def check_model(directory: str | Path, journal: str | None = None) -> list[FileC
         ):
             continue  # it was replaced meanwhile
         kept, changes = _checked_earlier(directory), _checked_journal(directory, journal)
-        beside = [*_checked_names(directory), *_checked_index(directory)]
+        beside = [*_checked_names(directory), *_checked_index(directory), *_checked_network(directory)]
         return [*checks, *kept, *changes, *beside, *_checked_companions(directory, description)]
 
 
@@ -560,6 +574,13 @@ def _checked_index(directory: Path) -> list[FileCheck]:
     if not path.is_file():
         return []
     return [FileCheck(path.name, path.stat().st_size, index_problem(directory), True)]
+
+
+def _checked_network(directory: Path) -> list[FileCheck]:
+    path = directory / NETWORK_FILE
+    if not path.is_file():
+        return []
+    return [FileCheck(path.name, path.stat().st_size, network_problem(directory), True)]
 
 
 def refuse_damage(directory: str | Path, journal: str | None = None) -> None:
@@ -632,6 +653,7 @@ def _read(directory: Path, description: dict[str, Any], device: str) -> Checkpoi
             companions=_read_companions(directory, description, device),
             stored_counts=None if content.graph is None else Counts(data, embedding, content.graph),
             stored_vectors=StoredVectors(embedding, data / VECTORS, (description.get("digests") or {}).get(VECTORS)),
+            network=None if content.graph is None else read_network(directory, content.relations),
         )
 
 

@@ -15,6 +15,7 @@ from ookg.research.reproduction.methods.method import (
     Method,
     Variant,
 )
+from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_of, network_options
 
 if TYPE_CHECKING:
     from ookg.datasets.encoded import EncodedDataset, Task
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ookg.models.embedding import Embedding
     from ookg.newcomers.embedder import Newcomers
     from ookg.scoring.scorer import Scorer
+    from ookg.simulation.ways import Ways
+    from ookg.training.network import RelationNetwork
 
 # How new vectors are fitted, by family of data sets.
 REFINEMENT: Mapping[str, Mapping[str, Any]] = {
@@ -119,12 +122,22 @@ class ByDefault(Method):
     beyond_paper: ClassVar[bool] = True
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
-        """The bases' settings, and the default ways."""
-        from ookg.simulation.ways import DEFAULT_WAYS
-
-        ways = [way.to_dict() for way in DEFAULT_WAYS]
+        """The bases' settings, and the ways."""
+        ways = [way.to_dict() for way in self.ways]
         options = {"ways": ways, "new_relations": True}
         return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), options)
+
+    @property
+    def ways(self) -> Ways:
+        """How newcomers are answered, by their number of triples."""
+        from ookg.simulation.ways import DEFAULT_WAYS
+
+        return DEFAULT_WAYS
+
+    def network(self, context: Context) -> RelationNetwork | None:
+        """What is asked beside all else."""
+        del context
+        return None
 
     def train(self, context: Context) -> list[Embedding]:
         """The vectors of the known entities."""
@@ -137,7 +150,7 @@ class ByDefault(Method):
         from ookg.newcomers.embedder import find_newcomers
         from ookg.newcomers.reducer import Precision
         from ookg.scoring.scorer import TranslationScorer
-        from ookg.simulation.ways import DEFAULT_WAYS, WaysScorer
+        from ookg.simulation.ways import WaysScorer
 
         dataset = context.dataset
         room = dataset.num_entities - dataset.num_known
@@ -145,12 +158,38 @@ class ByDefault(Method):
         for embedding in trained:
             newcomers = find_newcomers(embedding, context.graph, dataset.train, dataset.aux, Precision())
             scorers.append(TranslationScorer(newcomers.with_room_for(room)))
-        evidence = GraphEvidence.count(dataset.train, dataset.aux, scorers[0].num_relations)
-        return WaysScorer(scorers, evidence, DEFAULT_WAYS, scorers[0].newcomers.counts)
+        network = self.network(context)
+        evidence = GraphEvidence.count(dataset.train, dataset.aux, scorers[0].num_relations, network=network)
+        return WaysScorer(scorers, evidence, self.ways, scorers[0].newcomers.counts)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
         """Mostly those of the bases."""
         return sum(base.rough_seconds(dataset, on_gpu) for base in self.bases)
+
+
+@dataclass(frozen=True)
+class WithNetwork(ByDefault):
+    """The same with a graph neural network that is trained on the known triples."""
+
+    def training(self, dataset: str, seed: int) -> BeyondSettings:
+        """Those of the vectors and of the network, and the default ways with it."""
+        default = super().training(dataset, seed)
+        return BeyondSettings(default.bases, {**default.options, **network_options(seed)})
+
+    def network(self, context: Context) -> RelationNetwork | None:
+        """Trained, or kept."""
+        return network_of(context, context.dataset)
+
+    @property
+    def ways(self) -> Ways:
+        """The default ones, where there is a network."""
+        from ookg.evidence.network import WEIGHT
+
+        return super().ways.with_network(WEIGHT)
+
+    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
+        """Those of the vectors and of the network."""
+        return super().rough_seconds(dataset, on_gpu) + NETWORK_SECONDS
 
 
 @dataclass(frozen=True)
@@ -219,5 +258,6 @@ BEYOND_METHODS = (
     BeyondMethod("Combined", (INV_TRANSE,), refines=True, evidence=True),
     BeyondMethod("Combined TransE + RotatE", (INV_TRANSE, INV_ROTATE), refines=True, evidence=True),
     ByDefault("By default", (INV_TRANSE,)),
+    WithNetwork("By default, with network", (INV_TRANSE,)),
     JudgeMethod("Judged TransE", (INV_TRANSE,)),
 )

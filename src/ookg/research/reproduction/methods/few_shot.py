@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ookg.research.reproduction.methods.method import LINK_PREDICTION, Context, Method, Variant
+from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_of, network_options
 from ookg.research.reproduction.paper import FEW_SHOT_SETS
 from ookg.research.reproduction.settings import PaperSettings
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ookg.models.embedding import Embedding
     from ookg.scoring.scorer import Scorer
     from ookg.simulation.ways import Ways
+    from ookg.training.network import RelationNetwork
 
 # What differs from the default settings of a training.
 TRAINING: Mapping[str, Any] = {}
@@ -30,6 +32,7 @@ class FewShotCase:
 
     embeddings: one for each model, by the ids of the data set; shots: what is given and asked, of one split
     margins: of the trainings; ways: how newcomers are answered by their number of triples, where that was tuned
+    network: what is asked beside all else, if anything is
     What a scorer is fitted on is known triples, or `dataset.at("valid", ...)`; `shots.asked` is not looked at.
     """
 
@@ -38,6 +41,7 @@ class FewShotCase:
     shots: Shots
     margins: Sequence[float]
     ways: Ways | None
+    network: RelationNetwork | None = None
 
 
 ScorerOf = Callable[[FewShotCase], "Scorer"]
@@ -57,10 +61,11 @@ class FewShotSettings:
 
 @dataclass(frozen=True, eq=False)
 class FewShotVectors:
-    """The vectors of each model, and how newcomers are answered, where that was tuned."""
+    """The vectors of each model, how newcomers are answered, where that was tuned, and the network, if there is one."""
 
     embeddings: list[Embedding]
     ways: Ways | None
+    network: RelationNetwork | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class FewShotMethod(Method):
     """Answers by vectors of one model or several, trained on the known triples.
 
     models: "transe", "rotate"; scorer_of: what answers; options: all that the answers depend on beside the vectors
+    network: whether a graph neural network of the known triples counts too
     tuned_on: where how newcomers are answered is chosen: on known entities that are "hidden", after a training without
         them, or on the "valid" tasks; None: nowhere
     """
@@ -77,16 +83,21 @@ class FewShotMethod(Method):
     scorer_of: ScorerOf
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     tuned_on: Literal["hidden", "valid"] | None = None
+    network: bool = False
     tasks: tuple[Task, ...] = LINK_PREDICTION
 
     def training(self, dataset: str, seed: int) -> FewShotSettings:
         """The default settings of each model."""
         del dataset
+        from ookg.evidence.network import WEIGHT
         from ookg.simulation.ways import DEFAULT_WAYS
 
         options = self.options
         if options.get("ways") == "default":
-            options = {**options, "ways": [way.to_dict() for way in DEFAULT_WAYS]}
+            weight = WEIGHT if self.network else 0.0
+            options = {**options, "ways": [way.to_dict() for way in DEFAULT_WAYS.with_network(weight)]}
+        if self.network:
+            options = {**options, **network_options(seed)}
         return FewShotSettings(tuple(_base(model, seed).to_dict() for model in self.models), options)
 
     def variants(self, dataset: str) -> tuple[Variant, ...]:
@@ -98,11 +109,17 @@ class FewShotMethod(Method):
         """The vectors of what is known, the same ones for any number of shots."""
         there = context.within(_few_shot(context).known)
         embeddings = [there.embedding(_base(model, context.seed)) for model in self.models]
+        if self.network:
+            network = network_of(context, _few_shot(context).known)
+            ways = self._tuned_on_tasks(context, embeddings, network) if self.tuned_on == "valid" else None
+            return FewShotVectors(embeddings, ways, network)
         if self.tuned_on == "valid":
             return FewShotVectors(embeddings, self._tuned_on_tasks(context, embeddings))
         return FewShotVectors(embeddings, self._tuned(context) if self.tuned_on == "hidden" else None)
 
-    def _tuned_on_tasks(self, context: Context, embeddings: Sequence[Embedding]) -> Ways | None:
+    def _tuned_on_tasks(
+        self, context: Context, embeddings: Sequence[Embedding], network: RelationNetwork | None = None
+    ) -> Ways | None:
         """How newcomers are answered: chosen on the valid-tasks, for the data set's number of shots."""
         from ookg.evaluation.task_tuning import task_simulation
         from ookg.newcomers.refinement import default_refinement
@@ -117,6 +134,7 @@ class FewShotMethod(Method):
             task_simulation(embedding, dataset.dataset_of("valid", shots), dataset.at("valid", shots))
             for embedding in embeddings
         ]
+        simulations[0] = replace(simulations[0], network=network)
         return choose_ways_at(lambda _: simulations, refine, (shots,), context.seed)
 
     def _tuned(self, context: Context) -> Ways | None:
@@ -156,7 +174,8 @@ class FewShotMethod(Method):
         for split, prefix in prefixes.items():
             shots = dataset.at(split, FEW_SHOT_SETS[context.name].shots)
             margins = [_base(model, context.seed).margin for model in self.models]
-            scorer = self.scorer_of(FewShotCase(trained.embeddings, dataset, shots, margins, trained.ways))
+            case = FewShotCase(trained.embeddings, dataset, shots, margins, trained.ways, trained.network)
+            scorer = self.scorer_of(case)
             measured = few_shot_figures(scorer, dataset, shots, protocol=variant.protocol)
             parts = {"mrr": measured.all, "mrr-known": measured.known, "mrr-new": measured.new}
             found = {f"{prefix}{name}": summary.mrr for name, summary in parts.items() if summary.queries}
@@ -168,7 +187,7 @@ class FewShotMethod(Method):
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
         """As on an H200 and on two cores, about."""
         del dataset
-        return len(self.models) * SECONDS["gpu" if on_gpu else "cpu"]
+        return len(self.models) * SECONDS["gpu" if on_gpu else "cpu"] + self.network * NETWORK_SECONDS
 
 
 def _base(model: str, seed: int) -> PaperSettings:
@@ -198,6 +217,7 @@ def uniform_closed_form(case: FewShotCase) -> Scorer:
 def by_ways(case: FewShotCase) -> Scorer:
     """What `ookg predict` does where nothing is said: by each newcomer's number of triples, with all evidence."""
     from ookg.evidence.combined import GraphEvidence
+    from ookg.evidence.network import WEIGHT
     from ookg.graph.statistics import GraphStatistics, relations_with_loops
     from ookg.newcomers.embedder import find_newcomers
     from ookg.newcomers.reducer import Precision
@@ -205,7 +225,8 @@ def by_ways(case: FewShotCase) -> Scorer:
     from ookg.scoring.scorer import TranslationScorer
     from ookg.simulation.ways import DEFAULT_WAYS, WaysScorer
 
-    dataset, ways = case.dataset.dataset_of(case.shots.split, case.shots.shots), case.ways or DEFAULT_WAYS
+    dataset = case.dataset.dataset_of(case.shots.split, case.shots.shots)
+    ways = case.ways or DEFAULT_WAYS.with_network(0.0 if case.network is None else WEIGHT)
     graph = GraphStatistics.count(dataset.train, dataset.num_known, dataset.num_trained)
     loops = relations_with_loops(dataset.train, dataset.num_trained)
     scorers = []
@@ -215,7 +236,7 @@ def by_ways(case: FewShotCase) -> Scorer:
             newcomers = newcomers.refined_by(default_refinement(embedding, margin), least=ways.refine_from)
         newcomers = newcomers.with_room_for(dataset.num_entities - dataset.num_known)
         scorers.append(TranslationScorer(newcomers, loops))
-    evidence = GraphEvidence.count(dataset.train, dataset.given, dataset.num_trained)
+    evidence = GraphEvidence.count(dataset.train, dataset.given, dataset.num_trained, network=case.network)
     return WaysScorer(scorers, evidence, ways, scorers[0].newcomers.counts)
 
 
@@ -226,7 +247,9 @@ FEW_SHOT_METHODS = (
     FewShotMethod("InvRotatE (uniform)", ("rotate",), uniform_closed_form, {"weights": "uniform"}),
     FewShotMethod("Default TransE", ("transe",), by_ways, {"ways": "default"}),
     FewShotMethod("Default RotatE", ("rotate",), by_ways, {"ways": "default"}),
+    FewShotMethod("Default TransE, with network", ("transe",), by_ways, {"ways": "default"}, network=True),
     FewShotMethod("Chosen TransE", ("transe",), by_ways, CHOSEN, tuned_on="valid"),
+    FewShotMethod("Chosen TransE, with network", ("transe",), by_ways, CHOSEN, tuned_on="valid", network=True),
     FewShotMethod("Tuned TransE", ("transe",), by_ways, TUNED, tuned_on="hidden"),
     FewShotMethod("Tuned RotatE", ("rotate",), by_ways, TUNED, tuned_on="hidden"),
     FewShotMethod("Tuned TransE and RotatE", ("transe", "rotate"), by_ways, TUNED, tuned_on="hidden"),

@@ -1,0 +1,79 @@
+"""Train a graph neural network on a model's triples: one more kind of evidence for answers about new entities.
+
+It is trained on the triples that the model was trained on, and reads what was added as well when it is asked. From then
+on all commands use it, `serve` too. It stays through updates; relations that come later say nothing to it until it is
+trained again. Ctrl-C leaves the model as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from ookg.cli.console import (
+    add_device_option,
+    add_directory_argument,
+    add_json_option,
+    note,
+    print_json,
+    whole_number,
+)
+
+SUMMARY = "train a graph neural network, for better answers about new entities"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_directory_argument(parser)
+    parser.add_argument("--steps", type=whole_number, metavar="N", help="how many steps to train (4000)")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="seed of all random draws (0)")
+    parser.add_argument("--remove", action="store_true", help="remove the network that is there, and train none")
+    add_device_option(parser)
+    add_json_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train and store, or remove; and say so."""
+    from pathlib import Path
+
+    from ookg.model.model import Model
+    from ookg.storage.checkpoint import read_description
+    from ookg.storage.network import NETWORK_FILE, remove_network
+    from ookg.system.files import check_place
+    from ookg.system.progress import Progress
+    from ookg.training.network import NetworkSettings
+
+    path = Path(arguments.model) / NETWORK_FILE
+    if arguments.remove:
+        read_description(Path(arguments.model))  # there must be a model
+        removed = remove_network(arguments.model)
+        if arguments.json:
+            print_json({"removed": removed})
+        else:
+            note(f"{path}: removed" if removed else f"{arguments.model}: it has no network; nothing is removed")
+        return 0
+    usual = NetworkSettings()
+    settings = NetworkSettings(steps=usual.steps if arguments.steps is None else arguments.steps, seed=arguments.seed)
+    model = Model.load(arguments.model)
+    check_place(path)
+    with Progress("training the network", settings.steps) as report:
+        trained = model.train_network(settings, device=arguments.device, report=report)
+    trained.save_network(arguments.model)
+    network = trained.checkpoint.network
+    assert network is not None  # it was trained
+    if arguments.json:
+        print_json({"file": str(path), "bytes": path.stat().st_size} | network.about)
+        return 0
+    print(network_in_words(network.about))
+    note(f"{path}: {path.stat().st_size / 1e6:,.1f} MB; answers about new entities use it from now on")
+    return 0
+
+
+def network_in_words(about: Mapping[str, Any]) -> str:
+    """What there is to know of a network."""
+    from ookg.system.display import counted
+
+    trained = f"trained {about.get('created')} on version {about.get('version')}"
+    steps = counted(about["settings"].get("steps", 0), "step")
+    return f"network: {trained}, {about.get('triples', 0):,} triples, {steps} in {about.get('seconds', 0):.1f} s"

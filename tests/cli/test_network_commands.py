@@ -1,0 +1,112 @@
+"""`ookg network`, and what uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ookg.cli import main
+from ookg.storage.network import NETWORK_FILE
+
+Run = Callable[..., Any]
+TRAINING = ["--dim", "8", "--steps", "20", "--batch", "32", "--negatives", "4", "--norm", "1", "--device", "cpu"]
+GRAPH = [(f"{x},{y}", "right", f"{x + 1},{y}") for x in range(6) for y in range(6)]
+GRAPH += [(f"{x},{y}", "up", f"{x},{y + 1}") for x in range(6) for y in range(6)]
+NEW = [("new", "right", "5,5"), ("new", "up", "4,5")]
+ASK = ("predict", "model", "--given", "new.tsv", "--head", "new", "--relation", "up", "--known-answers", "mark")
+TRAIN = ("network", "model", "--steps", "2", "--device", "cpu")
+FILE = Path("model") / NETWORK_FILE
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (("graph.tsv", GRAPH), ("new.tsv", NEW)):
+        Path(name).write_text("".join("\t".join(row) + "\n" for row in rows))
+
+    def call(*arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert main(list(arguments)) == code, capsys.readouterr().err
+        captured = capsys.readouterr()
+        if code:
+            lines = [line for line in captured.err.splitlines() if line.startswith("ookg: ")]
+            assert len(lines) == 1
+            return lines[0]
+        return json.loads(captured.out) if "--json" in arguments else captured.out
+
+    call("train", "graph.tsv", "--out", "model", *TRAINING)
+    return call
+
+
+def test_it_is_trained_used_explained_and_removed(run: Run) -> None:
+    before = run(*ASK, "--json")
+    assert "network" not in run("status", "model")
+    assert "network" not in run("status", "model", "--json")
+    assert "network: trained 20" in run(*TRAIN)
+    values = run(*TRAIN, "--seed", "3", "--json")
+    assert (values["settings"]["seed"], values["settings"]["steps"], values["version"]) == (3, 2, 1)
+    assert values["bytes"] == FILE.stat().st_size
+    assert "on version 1, 72 triples, 2 steps" in run("status", "model")
+    assert run("status", "model", "--json")["network"]["settings"]["seed"] == 3
+    assert run("check", "model", "--json")["ok"]
+    with_it = run(*ASK, "--json")
+    assert [one["score"] for one in with_it["answers"]] != [one["score"] for one in before["answers"]]
+    assert "company, network" in with_it["way"]
+    kinds = {reason["kind"]: reason["text"] for reason in with_it["answers"][0]["reasons"]}
+    assert kinds["network"].startswith("the network: ")
+    explained = run(*ASK, "--explain")
+    assert "the network: " in explained
+    assert "%, its rank 1" in explained
+    assert run("network", "model", "--remove", "--json") == {"removed": True}
+    assert not FILE.exists()
+    assert run(*ASK, "--json") == before
+    assert run("network", "model", "--remove", "--json") == {"removed": False}
+
+
+def test_what_cannot_be_is_refused_in_one_line(run: Run) -> None:
+    assert "steps 0; it must be a whole number from 1" in run("network", "model", "--steps", "0", code=2)
+    assert "no model here" in run("network", "nowhere", code=2)
+    assert "no model here" in run("network", "nowhere", "--remove", code=2)
+    run(*TRAIN)
+    content = FILE.read_bytes()
+    FILE.write_bytes(content[:-5] + b"wrong")
+    damaged = run(*ASK, code=2)
+    assert f"{FILE}: damaged network (its content is not what was written); remove it with" in damaged
+    assert "1 damaged" in run("check", "model", code=2)
+    FILE.write_bytes(b"nothing of the kind")
+    assert "damaged network" in run("status", "model", code=2)
+    run("network", "model", "--remove")
+    run(*ASK)
+
+
+def test_what_is_interrupted_leaves_all_as_it_was(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(*TRAIN)
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in Path("model").iterdir())
+
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ookg.training.network_training._loss", interrupted)
+    assert "interrupted" in run(*TRAIN, code=130)
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in Path("model").iterdir()) == before
+
+
+def test_it_stays_through_updates_and_goes_with_another_model(run: Run) -> None:
+    run(*TRAIN)
+    run("add", "model", "new.tsv")
+    asked = ("predict", "model", "--head", "new", "--relation", "up")
+    assert "network" in run(*asked)
+    run("update", "model", "--steps", "2", "--device", "cpu")
+    assert "on version 1, 72 triples" in run("status", "model")
+    run("rollback", "model")
+    assert "network" in run(*asked)
+    run("compact", "model", "--out", "small", code=2)  # the journal is not in its vectors
+    run("rollback", "model", "2")
+    run("compact", "model", "--out", "small")
+    assert (Path("small") / NETWORK_FILE).read_bytes() == FILE.read_bytes()
+    run("train", "graph.tsv", "--out", "model", "--overwrite", *TRAINING)
+    assert not FILE.exists()

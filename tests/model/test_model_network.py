@@ -1,0 +1,221 @@
+"""A network with a model: kept, followed, and through the model's life."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ookg
+from conftest import SMALL, random_triples
+from ookg.errors import InputError, ModelFileError
+from ookg.evidence.network import WEIGHT
+from ookg.evidence.source import Asked
+from ookg.extension.answers import ByNetwork
+from ookg.graph.index import GraphIndex
+from ookg.model.living import LivingModel
+from ookg.model.model import Model
+from ookg.simulation.audit import AuditSettings
+from ookg.simulation.hiding import HidingSettings
+from ookg.simulation.retraining import Retraining
+from ookg.simulation.simulated import simulate
+from ookg.simulation.tuning import TuningSettings
+from ookg.simulation.ways import DEFAULT_WAYS
+from ookg.storage.network import NETWORK_FILE, read_network, write_network
+from ookg.training.continuing import UpdateSettings
+from ookg.training.network import NetworkSettings
+from ookg.training.network_training import train_network
+
+FEW = NetworkSettings(steps=2, batch=8, negatives=8)
+NEW = [("new", "r0", "e1"), ("new", "r1", "e2"), ("other", "r2", "new")]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("network") / "model"
+    model = ookg.train(random_triples(0), SMALL, device="cpu")
+    model.save(folder)
+    Model.load(folder).train_network(FEW).save_network(folder)
+    return folder
+
+
+@pytest.fixture
+def directory(stored: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(stored, tmp_path / "model"))
+
+
+def scores(model: Model | LivingModel, relation: str = "r2") -> list[float]:
+    if isinstance(model, LivingModel):
+        return [answer.score for answer in model.predict(head="new", relation=relation).answers]
+    return [answer.score for answer in model.predict(NEW, head="new", relation=relation).answers]
+
+
+def test_it_counts_by_default_and_changes_nothing_where_there_is_none(directory: Path) -> None:
+    model = Model.load(directory)
+    assert model.ways == DEFAULT_WAYS.with_network(WEIGHT)
+    prediction = model.predict(NEW, head="new", relation="r2")
+    assert prediction.way is not None
+    assert prediction.way.endswith("company, network")
+    assert any(isinstance(reason, ByNetwork) for reason in prediction.answers[0].reasons)
+    assert all(answer.link is None or answer.link.relation for answer in prediction.answers)
+    (directory / NETWORK_FILE).unlink()
+    without = Model.load(directory)
+    assert without.network is None
+    assert without.ways is DEFAULT_WAYS
+    assert scores(without) != scores(model)
+    assert scores(without) == scores(Model(replace(model.checkpoint, network=None)))
+
+
+def test_a_copy_has_it_and_a_model_that_is_saved_over_it_has_its_own(directory: Path, tmp_path: Path) -> None:
+    model = Model.load(directory)
+    model.save(tmp_path / "copy")
+    assert scores(Model.load(tmp_path / "copy")) == scores(model)
+    model.save(directory)
+    assert scores(Model.load(directory)) == scores(model)
+    ookg.train(random_triples(1), SMALL, device="cpu").save(directory)
+    assert Model.load(directory).network is None
+
+
+def test_new_links_are_read_at_once_and_removed_ones_are_not(directory: Path) -> None:
+    living = ookg.open(directory)
+    living.add(NEW)
+    first = scores(living)
+    assert first == scores(Model.load(directory))
+    living.add([("new", "r3", "e5"), ("e5", "r0", "third")])
+    assert scores(living) != first
+    living.remove([("new", "r3", "e5"), ("e5", "r0", "third")])
+    assert scores(living) == first
+    known = next(iter(random_triples(0)))
+    living.remove([known])
+    whole = scores(living)
+    assert whole == scores(ookg.open(directory))  # counted anew
+    living.add([known])
+    assert scores(living) == first
+
+
+def test_a_process_follows_a_network_that_another_one_trains_or_removes(directory: Path) -> None:
+    living, other = ookg.open(directory), ookg.open(directory)
+    living.add(NEW)
+    first = scores(living)
+    other.train_network(replace(FEW, seed=5))
+    assert living.refresh()
+    second = scores(living)
+    assert second != first
+    assert second == scores(ookg.open(directory))
+    assert other.remove_network()
+    assert living.refresh()
+    assert living.model.network is None
+    assert scores(living) == scores(ookg.open(directory))
+    assert not living.refresh()
+
+
+def test_an_update_and_a_rollback_leave_it_alone(directory: Path) -> None:
+    living = ookg.open(directory)
+    living.add([*NEW, ("new", "brand_new", "e4"), ("e5", "brand_new", "e6")])
+    living.update(UpdateSettings(steps=2))
+    model = living.model
+    assert model.network is not None
+    assert (len(model.relations), model.network.num_relations) == (5, 4)
+    evidence, entity = model.known_evidence["network"], model.entities.ids(["new"]).tolist()[0]
+    assert not len(evidence.of_question(Asked(entity, 4, True)).entities)
+    assert len(evidence.of_question(Asked(entity, 2, True)).entities)
+    living.add([("latest", "r0", "e1"), ("latest", "brand_new", "e4")])
+    assert living.predict(head="latest", relation="brand_new").answers
+    # One that was trained on the new version, asked about the old one: what it learned of the later relation is no use.
+    living.train_network(FEW)
+    assert living.model.network is not None
+    assert living.model.network.num_relations == 5
+    living.rollback()
+    assert living.model.network is not None
+    assert living.model.network.num_relations == 4
+    assert living.predict(head="latest", relation="r0").answers
+
+
+def test_a_network_of_another_model_is_refused(directory: Path, tmp_path: Path) -> None:
+    network = read_network(directory, Model.load(directory).relations)
+    assert network is not None
+    write_network(directory, replace(network, relations=("a", "b", "c", "d"), about=network.about | {"digest": None}))
+    with pytest.raises(ModelFileError, match="trained for other relations"):
+        Model.load(directory)
+    (directory / NETWORK_FILE).unlink()
+    trained = Model.load(directory).train_network(FEW)
+    renamed = [(head, f"x{relation}", tail) for head, relation, tail in random_triples(1)]
+    ookg.train(renamed, SMALL, device="cpu").save(tmp_path / "another")
+    with pytest.raises(InputError, match="another model has taken the place"):
+        trained.save_network(tmp_path / "another")
+
+
+def test_one_of_another_form_is_refused_when_it_is_asked(directory: Path) -> None:
+    network = read_network(directory, Model.load(directory).relations)
+    assert network is not None
+    settings = network.about["settings"] | {"form": 0}
+    write_network(directory, replace(network, about=network.about | {"settings": settings, "digest": None}))
+    with pytest.raises(ModelFileError, match="another version of ookg trained it"):
+        scores(Model.load(directory))
+
+
+def test_tuning_measures_with_a_network_that_has_seen_no_question(directory: Path) -> None:
+    model = Model.load(directory)
+    settings = TuningSettings(HidingSettings(sample=6), Retraining(steps=5), trials=1, triples=(1,))
+    tuned = model.with_choice(model.tune(settings).choice)
+    stored = model.checkpoint.network
+    assert stored is not None
+    assert tuned.choice.network == stored.digest
+    assert "chosen" in tuned.choice.calibration
+    assert tuned.ways is not None
+    # Another network, and none: what was measured with the first does not hold.
+    other = tuned.train_network(replace(FEW, seed=9))
+    alone = Model(replace(tuned.checkpoint, network=None))
+    for one in (tuned, other, alone):
+        calibration = one.defaults.calibration(refine=False, combine=False, chosen=True)
+        assert (calibration is not None) == (one is tuned)
+    assert other.ways == tuned.ways.with_network(WEIGHT)
+    assert alone.ways == tuned.ways.with_network(0.0)
+    again = model.with_choice(replace(model.choice, ways=DEFAULT_WAYS, network=stored.digest))
+    assert again.ways == DEFAULT_WAYS  # chosen with the network, which counts for nothing
+
+
+def test_a_simulation_trains_its_own_network_without_the_hidden_entities(directory: Path) -> None:
+    model = Model.load(directory)
+    simulation = simulate(model.checkpoint, HidingSettings(sample=6), Retraining(steps=2, reference=False))
+    hidden = simulation.hidden
+    index = GraphIndex.of(hidden.known, hidden.num_known, hidden.num_relations)
+    expected = train_network(index, FEW).to_arrays()
+    assert simulation.network is not None
+    for name, table in simulation.network.to_arrays().items():
+        np.testing.assert_array_equal(table, expected[name])
+    assert simulation.evidence.network is simulation.network
+    assert simulate(model.checkpoint, HidingSettings(sample=6), None).network is None
+
+
+def test_a_quick_audit_says_nothing_of_answers_with_the_network(directory: Path) -> None:
+    model = Model.load(directory)
+    quick = model.audit(AuditSettings(HidingSettings(sample=6), None, refine=False))
+    assert "closed form" in quick.calibration
+    assert "chosen" not in quick.calibration
+    retrained = model.audit(AuditSettings(HidingSettings(sample=6), Retraining(steps=5)))
+    stored = model.checkpoint.network
+    assert stored is not None
+    assert "chosen" in retrained.calibration
+    assert retrained.choice.network == stored.digest
+
+
+def test_evaluating_and_predicting_score_alike(directory: Path) -> None:
+    model = Model.load(directory)
+    extended = model.extend(NEW)
+    evidence = model.known_evidence
+    entities, relations = extended.entities, extended.relations
+    given = np.array(
+        [(entities.ids([h])[0], relations.ids([r])[0], entities.ids([t])[0]) for h, r, t in NEW], dtype=np.int64
+    )
+    at_once = evidence.with_given(given, len(model.relations))["network"]
+    number = int(entities.ids(["new"])[0])
+    said = at_once.of_question(Asked(number, 2, True))
+    shown = extended.predict(head="new", relation="r2", combine=ookg.RankingWeights.alone(network=1.0), top=100)
+    for answer in shown.answers:
+        place = np.array(entities.ids([answer.entity]))
+        assert answer.score == pytest.approx(float(np.float32(said.of(place)[0])), rel=1e-6)
+    assert len(shown.answers) > 5
