@@ -90,7 +90,7 @@ class Episodes:
         degree, number = self.degree[entity], len(entity)
         most = np.minimum(degree, min(MOST_GIVEN, self.settings.most_links or MOST_GIVEN))
         fewer = (np.maximum(most, 1) ** self.random.random(number)).astype(np.int64)
-        count = np.where(self.random.random(number) < 0.5, most, fewer)  # noqa: PLR2004 (half of them)
+        count = np.where(self.random.random(number) < 0.5, most, fewer)
         of = np.repeat(np.arange(number), count)
         place = np.arange(len(of)) - (np.cumsum(count) - count)[of]
         drawn = (self.random.random(len(of)) * degree[of]).astype(np.int64)
@@ -203,7 +203,8 @@ def train_network(
         from ookg.training.network_gpu import train_on_gpu
 
         return train_on_gpu(NetworkGraph.of(index), settings, device, report)
-    with one_torch_thread() if torch.device(device).type == "cpu" else nullcontext():
+    with one_torch_thread() if torch.device(device).type == "cpu" else nullcontext(), torch.random.fork_rng([]):
+        torch.manual_seed(settings.seed)  # of what is dropped out
         return _trained(NetworkGraph.of(index, device), settings, device, report)
 
 
@@ -221,7 +222,6 @@ def weight_of_new(graph: NetworkGraph, settings: NetworkSettings) -> float:
 def _trained(
     graph: NetworkGraph, settings: NetworkSettings, device: torch.device | str, report: Reporter | None
 ) -> RelationNetwork:
-    torch.manual_seed(settings.seed)  # of what is dropped out
     network = RelationNetwork(graph.num_links, settings.seed).to(device).train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=1e-4, foreach=True)
     one_new = weight_of_new(graph, settings)
