@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -19,9 +19,11 @@ from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
 from ookg.kernels.cpu_network import collect, reach, send, spread
 from ookg.kernels.threads import one_torch_thread
-from ookg.storage.network import StoredNetwork
 from ookg.training.network import FORM, WIDTH, RelationNetwork
 from ookg.types import Array, FloatArray, IntArray, Scores
+
+if TYPE_CHECKING:
+    from ookg.storage.network import StoredNetwork
 
 WEIGHT = 0.5  # by default; on hidden entities of FB15k and valid-tasks of FB15k-237, 0.25 to 1 ranked best
 LEAST = 15.0  # the logarithm of 1/p from which on an answer has no evidence
