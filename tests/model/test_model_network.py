@@ -16,6 +16,7 @@ from ookg.evidence.network import WEIGHT
 from ookg.evidence.source import Asked
 from ookg.extension.answers import ByNetwork
 from ookg.graph.index import GraphIndex
+from ookg.graph.triples import as_triples
 from ookg.model.living import LivingModel
 from ookg.model.model import Model
 from ookg.simulation.audit import AuditSettings
@@ -110,6 +111,28 @@ def test_a_process_follows_a_network_that_another_one_trains_or_removes(director
     assert living.model.network is None
     assert scores(living) == scores(ookg.open(directory))
     assert not living.refresh()
+
+
+def test_it_is_trained_on_what_is_there_now(directory: Path) -> None:
+    living = ookg.open(directory)
+    first = next(iter(random_triples(0)))
+    living.add([*NEW, ("new", "brand_new", "e4")])
+    living.remove([first])
+    living.train_network(FEW)
+    stored = living.model.checkpoint.network
+    assert stored is not None
+    size = len(living.model.known_triples)
+    assert (stored.about["triples"], stored.about["given"]) == (size - 1 + len(NEW), len(NEW))
+    assert len(stored.relations) == 4
+    left = [triple for triple in random_triples(0) if triple != first]
+    index = GraphIndex.of(
+        as_triples([*left, *NEW]).encoded(living.model.entities.extended(["new", "other"]), living.model.relations),
+        len(living.model.entities) + 2,
+        4,
+    )
+    expected = train_network(index, FEW).to_arrays()
+    for name, table in stored.arrays.items():
+        np.testing.assert_array_equal(table, expected[name])
 
 
 def test_an_update_and_a_rollback_leave_it_alone(directory: Path) -> None:

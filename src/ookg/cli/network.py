@@ -1,8 +1,8 @@
 """Train a graph neural network on a model's triples: one more kind of evidence for answers about new entities.
 
-It is trained on the triples that the model was trained on, and reads what was added as well when it is asked. From then
-on all commands use it, `serve` too. It stays through updates; relations that come later say nothing to it until it is
-trained again. Ctrl-C leaves the model as it was.
+It is trained on all triples that are there, those that were added too, and reads those that come later when it is
+asked. From then on all commands use it, `serve` too. It stays through updates; relations that come later say nothing to
+it until it is trained again. Ctrl-C leaves the model as it was.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train and store, or remove; and say so."""
     from pathlib import Path
 
-    from ookg.model.model import Model
+    from ookg.model.current import Current
     from ookg.storage.checkpoint import read_description
     from ookg.storage.network import NETWORK_FILE, remove_network
     from ookg.system.files import check_place
@@ -55,10 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     usual = NetworkSettings()
     settings = NetworkSettings(steps=usual.steps if arguments.steps is None else arguments.steps, seed=arguments.seed)
-    model = Model.load(arguments.model)
+    current = Current.load(arguments.model, journal=arguments.journal)
     check_place(path)
     with Progress("training the network", settings.steps) as report:
-        trained = model.train_network(settings, device=arguments.device, report=report)
+        trained = current.model.train_network(settings, given=current.given(), device=arguments.device, report=report)
     trained.save_network(arguments.model)
     network = trained.checkpoint.network
     assert network is not None  # it was trained
@@ -74,6 +74,8 @@ def network_in_words(about: Mapping[str, Any]) -> str:
     """What there is to know of a network."""
     from ookg.system.display import counted
 
+    given = about.get("given", 0)
     trained = f"trained {about.get('created')} on version {about.get('version')}"
+    trained += f" and {counted(given, 'added triple')}" if given else ""
     steps = counted(about["settings"].get("steps", 0), "step")
     return f"network: {trained}, {about.get('triples', 0):,} triples, {steps} in {about.get('seconds', 0):.1f} s"
