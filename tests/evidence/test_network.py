@@ -44,7 +44,7 @@ def untrained(seed: int = 0, relations: int = RELATIONS) -> RelationNetwork:
     random = torch.Generator().manual_seed(seed + 1)
     for one in network.parameters():
         one.data += 0.2 * torch.randn(one.shape, generator=random)
-    return network.requires_grad_(False)
+    return network.requires_grad_(False).eval()
 
 
 def asked_of(entities: int = KNOWN + NEW + 1, relations: int = RELATIONS) -> list[Asked]:

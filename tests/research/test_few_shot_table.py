@@ -88,7 +88,7 @@ def test_a_network_of_the_known_triples_is_trained_once_and_counts(
         training = stored[name, names[1]]["settings"]["training"]
         assert training["network"]["steps"] == 3
         assert training["network"]["most_links"] == 5
-        assert [way["ranking"]["network"] for way in training["ways"]] == [0.5, 0.5]
+        assert [way["ranking"]["network"] for way in training["ways"]] == [1.0, 1.0]
         assert stored[name, names[0]]["figures"] != stored[name, names[1]]["figures"]
         # With too few valid questions to choose by, it is answered as by default.
         assert stored[name, names[2]]["figures"] == stored[name, names[1]]["figures"]

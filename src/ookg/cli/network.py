@@ -27,6 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_directory_argument(parser)
     parser.add_argument("--steps", type=whole_number, metavar="N", help="how many steps to train (4000)")
+    parser.add_argument("--batch", type=whole_number, metavar="N", help="how many questions a step asks (32)")
+    parser.add_argument(
+        "--most-links",
+        type=whole_number,
+        metavar="N",
+        help="the most triples that newcomers come with, where they come with few (any number)",
+    )
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="seed of all random draws (0)")
     parser.add_argument("--remove", action="store_true", help="remove the network that is there, and train none")
     add_device_option(parser)
@@ -53,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             note(f"{path}: removed" if removed else f"{arguments.model}: it has no network; nothing is removed")
         return 0
-    usual = NetworkSettings()
-    settings = NetworkSettings(steps=usual.steps if arguments.steps is None else arguments.steps, seed=arguments.seed)
+    said = {name: getattr(arguments, name) for name in ("steps", "batch", "most_links", "seed")}
+    settings = NetworkSettings(**{name: value for name, value in said.items() if value is not None})
     current = Current.load(arguments.model, journal=arguments.journal)
     check_place(path)
     with Progress("training the network", settings.steps) as report:

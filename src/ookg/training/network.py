@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, linear, relu
+from torch.nn.functional import dropout, layer_norm, linear, relu
 
 from ookg.errors import InputError
 from ookg.graph.index import GraphIndex
@@ -33,7 +33,7 @@ from ookg.types import Array
 FORM = 1  # counted up when parameters are read otherwise: those of before are of no use then
 WIDTH = 32  # of states and of asked relations
 HIDDEN = 64  # units of the readout
-LEFT_OUT = 0.1  # of the change that a step makes, in training
+DROPOUT = 0.1  # the share of a state's changes that is left out in training
 # No real training needs as much; what is more is a slip.
 MOST_STEPS, MOST_QUESTIONS, MOST_SEED = 1_000_000_000, 1_000_000, 2**63 - 1
 
@@ -43,18 +43,18 @@ class NetworkSettings:
     """How a network is trained.
 
     batch: questions per step; negatives: other entities per question, half of them answers to the same relation
+        (on a GPU every entity counts instead)
     share_new: of the questions whose answer is treated as new as well
-    most_links: the most links that a question is given; None: as many as its entity has. With newcomers of few triples
-        alone in view, a small number learns more of such
+    most_links: the most links that a question is given, as newcomers come with so many; None: up to all there are
     """
 
     steps: int = 4000
     batch: int = 32
     negatives: int = 128
+    most_links: int | None = None
     learning_rate: float = 5e-3
     share_new: float = 0.1
     seed: int = 0
-    most_links: int | None = None
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -62,13 +62,12 @@ class NetworkSettings:
             ("batch", 1, MOST_QUESTIONS),
             ("negatives", 2, MOST_QUESTIONS),
             ("seed", 0, MOST_SEED),
-            ("most_links", 1, MOST_QUESTIONS),
         ):
             value = getattr(self, name)
-            if name == "most_links" and value is None:
-                continue
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise InputError(f"{name} {value}; it must be a whole number from {least} to {most}")
+        if self.most_links is not None and not 1 <= self.most_links <= MOST_QUESTIONS:
+            raise InputError(f"most_links {self.most_links}; it must be a whole number from 1 to {MOST_QUESTIONS}")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, with the form of the network."""
@@ -114,11 +113,6 @@ class NetworkGraph:
             counts.astype(np.float32),
         )
         return cls(size, num_links, *(torch.from_numpy(array).to(device) for array in arrays))
-
-    def to(self, device: torch.device | str) -> NetworkGraph:
-        """The same on another device."""
-        tensors = self.starts, self.link, self.other, self.kind_starts, self.kind, self.kind_count
-        return NetworkGraph(self.num_entities, self.num_links, *(one.to(device) for one in tensors))
 
     @property
     def device(self) -> torch.device:
@@ -193,12 +187,7 @@ class _Reached:
 
 
 class RelationNetwork(nn.Module):
-    """The weights of the network, and how it scores answers. See the top of the file.
-
-    leaves_out: draws what is left out of each step's change in training; None: nothing is
-    """
-
-    leaves_out: torch.Generator | None = None
+    """The weights of the network, and how it scores answers. See the top of the file."""
 
     def __init__(self, num_links: int, seed: int = 0) -> None:
         super().__init__()
@@ -260,21 +249,16 @@ class RelationNetwork(nn.Module):
 
     def layer(self, step: int, state: Tensor, arrived: Tensor, degree: Tensor) -> Tensor:
         """The states after a step; degree: (entities, 1) of the links that messages can come by."""
-        change = self._change(step, state, arrived, degree)
-        if self.leaves_out is not None:
-            kept = torch.rand(change.shape, generator=self.leaves_out, device=change.device) >= LEFT_OUT
-            change = change * kept / (1 - LEFT_OUT)
-        return state + change
-
-    def _change(self, step: int, state: Tensor, arrived: Tensor, degree: Tensor) -> Tensor:
         seen = torch.cat([state, torch.asinh(arrived), arrived / degree], dim=1)
-        mixed = linear(seen, self.mix[step], self.shift[step])
-        return relu(layer_norm(mixed, (WIDTH,), self.scale[step], self.offset[step]))
+        mixed = layer_norm(
+            linear(seen, self.mix[step], self.shift[step]), (WIDTH,), self.scale[step], self.offset[step]
+        )
+        return state + dropout(relu(mixed), DROPOUT, self.training)
 
     def untouched(self) -> Tensor:
         """(1, width) the state of an entity that nothing has reached, after the first step."""
         nothing = torch.zeros(1, WIDTH, device=self.out.device)
-        return self._change(0, nothing, nothing, torch.ones(1, 1, device=self.out.device))
+        return self.layer(0, nothing, nothing, torch.ones(1, 1, device=self.out.device))
 
     def _first_step(self, graph: NetworkGraph, questions: Questions, asked: Tensor) -> _Reached:
         """What the links reach."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,35 +19,31 @@ from ookg.system.progress import Reporter
 from ookg.training.network import NetworkGraph, NetworkSettings, NewAnswers, Questions, RelationNetwork
 from ookg.types import BoolArray, FloatArray, IntArray
 
-MOST_GIVEN = 512  # links of a question
-OFTENER = 10  # an entity is drawn as often as it has links, up to this many times the most that are given
-FEW_LINKS = 4 * MOST_GIVEN  # of an entity with more, given ones are drawn one by one, and fewer where one comes twice
-MOST_MESSAGES = 1 << 18  # of the first step, in all questions of a training step together
-WARM_UP = 200  # steps
-EPISODES, DROPOUT = 33, 34  # the purposes of the random streams that draw questions and leave out units
+WARM_UP = 200  # steps in which the learning rate rises
+MOST_GIVEN = 512  # links of one question
+MOST_MESSAGES = 1 << 18  # of the first step on a CPU, in all questions of a training step together
+WEIGHT_PER_LINK = 10  # an entity is drawn as often as it has links, up to this many times the most that are given
+EPISODES = 33  # the purpose of the random stream that draws questions
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Questions of one training step.
+    """The questions of one step, about known entities as if they were new.
 
-    entity, asked, answer: (questions,) about which entity, over which link, and the answer that is asked for
-    of, given: (links,) the question and the row of each given link
-    copied, copies: (links,) the same of the answer's new copy; is_new: (questions,) whether that is the answer
-    hidden_of, hidden: known entities that a question must see nothing of
-    true_of, true: all right answers that the graph has for each question, the asked one among them
+    entity, asked, answer, is_new: (questions,) is_new: whether the answer is treated as new as well
+    of, given: (links,) for which question, and which row of the graph; copied, copies: the same for new copies of the
+        answers, which every question has
+    true_of, true: all right answers of each question that the graph has
     """
 
     entity: IntArray
     asked: IntArray
     answer: IntArray
+    is_new: BoolArray
     of: IntArray
     given: IntArray
     copied: IntArray
     copies: IntArray
-    is_new: BoolArray
-    hidden_of: IntArray
-    hidden: IntArray
     true_of: IntArray
     true: IntArray
 
@@ -58,71 +56,55 @@ class Episodes:
         self.random = np.random.default_rng([EPISODES, settings.seed])
         self.starts, self.link, self.other = (array.cpu().numpy() for array in (graph.starts, graph.link, graph.other))
         self.degree = np.diff(self.starts)
-        most = settings.most_links
-        often = self.degree if most is None else np.minimum(self.degree, OFTENER * most)
-        self.chance = np.cumsum(np.where(self.degree >= 2, often, 0))
+        most = self.degree if settings.most_links is None else WEIGHT_PER_LINK * settings.most_links
+        self.chance = np.cumsum(np.where(self.degree >= 2, np.minimum(self.degree, most), 0))
         owner = np.repeat(np.arange(self.num_entities), self.degree)
         self.owner_link = owner * self.num_links + self.link  # ascending
 
     def drawn(self) -> Drawn:
         """The questions of the next step."""
         number = self.settings.batch
-        questions = np.arange(number)
         entity = np.searchsorted(self.chance, self.random.random(number) * self.chance[-1], side="right")
         row = self.starts[entity] + (self.random.random(number) * self.degree[entity]).astype(np.int64)
         asked, answer = self.link[row], self.other[row]
-        of, given = self._some_links(entity, row)
-        copied, copies = self._some_links(answer, np.full(number, -1))
+        of, given = self._links(entity, row)
+        copied, copies = self._links(answer, np.full(number, -1))
         apart = self.other[copies] != entity[copied]
         copied, copies = copied[apart], copies[apart]
         has_copy = np.bincount(copied, minlength=number) > 0
         is_new = (self.random.random(number) < self.settings.share_new) & has_copy & (answer != entity)
-        seen = self.other[given] != entity[of]
-        seen &= ~(is_new[of] & (self.other[given] == answer[of]))  # nothing passes what is hidden
-        of, given = of[seen], given[seen]
-        hidden_of, hidden = np.append(questions, questions[is_new]), np.append(entity, answer[is_new])
-        keys = entity * self.num_links + asked
-        begin, end = (np.searchsorted(self.owner_link, keys, side) for side in ("left", "right"))
-        true_of, place = _spread_out(begin, end - begin)
-        return Drawn(
-            entity, asked, answer, of, given, copied, copies, is_new, hidden_of, hidden, true_of, self.other[place]
+        # Nothing passes what is hidden: no link of the entity to itself, and none to an answer that is new.
+        apart = (self.other[given] != entity[of]) & ~(is_new[of] & (self.other[given] == answer[of]))
+        of, given = of[apart], given[apart]
+        begin, end = (
+            np.searchsorted(self.owner_link, entity * self.num_links + asked, side) for side in ("left", "right")
         )
+        true_of = np.repeat(np.arange(number), end - begin)
+        true = self.other[np.arange(len(true_of)) + (begin - np.cumsum(end - begin) + end - begin)[true_of]]
+        return Drawn(entity, asked, answer, is_new, of, given, copied, copies, true_of, true)
 
-    def _some_links(self, entity: IntArray, besides: IntArray) -> tuple[IntArray, IntArray]:
-        """Some links of each entity: their questions, ascending, and their rows. besides: a row that is left out
+    def _links(self, entity: IntArray, besides: IntArray) -> tuple[IntArray, IntArray]:
+        """Some links of each entity: their questions, and their rows. besides: a row that is left out
 
-        Half of the entities have all their links given, up to the most; the others a number from 1 to that, drawn
-        evenly in its logarithm.
+        Half of the entities have all that may be given, the others a number that is drawn evenly in its logarithm.
         """
-        degree = self.degree[entity]
-        most = np.minimum(degree - (besides >= 0), min(MOST_GIVEN, self.settings.most_links or MOST_GIVEN))
-        share = np.where(self.random.random(len(entity)) < 0.5, 1.0, self.random.random(len(entity)))
-        number = np.floor(np.maximum(most, 1) ** share + 1e-9).astype(np.int64) * (most > 0)
-        is_few = degree <= FEW_LINKS
-        of, row = _spread_out(self.starts[entity], np.where(is_few, degree, 0))
+        degree, number = self.degree[entity], len(entity)
+        most = np.minimum(degree, min(MOST_GIVEN, self.settings.most_links or MOST_GIVEN))
+        fewer = (np.maximum(most, 1) ** self.random.random(number)).astype(np.int64)
+        count = np.where(self.random.random(number) < 0.5, most, fewer)
+        of = np.repeat(np.arange(number), count)
+        place = np.arange(len(of)) - (np.cumsum(count) - count)[of]
+        drawn = (self.random.random(len(of)) * degree[of]).astype(np.int64)
+        row = self.starts[entity[of]] + np.where(count[of] == degree[of], place, drawn)
+        keys = np.unique(of * len(self.link) + row)
+        of, row = keys // len(self.link), keys % len(self.link)
         kept = row != besides[of]
-        of, row = of[kept], row[kept]
-        order = np.lexsort((self.random.random(len(of)), of))
-        place = np.arange(len(of)) - np.searchsorted(of, of)
-        kept = np.sort(order[place < number[of]])
-        few_of, few = of[kept], row[kept]
-        many_of = np.repeat(np.arange(len(entity)), np.where(is_few, 0, number))
-        many = self.starts[entity[many_of]] + (self.random.random(len(many_of)) * degree[many_of]).astype(np.int64)
-        kept = many != besides[many_of]
-        keys = np.concatenate([few_of * len(self.link) + few, many_of[kept] * len(self.link) + many[kept]])
-        keys = np.unique(keys)
-        return keys // max(1, len(self.link)), keys % max(1, len(self.link))
-
-
-def _spread_out(first: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
-    """For each of some spans its number, as often as it is long, and the places of it."""
-    of = np.repeat(np.arange(len(first)), counts)
-    return of, np.arange(len(of)) - (np.cumsum(counts) - counts)[of] + first[of]
+        return of[kept], row[kept]
 
 
 @dataclass(frozen=True, eq=False)
 class _Episode:
-    """Questions of one step as tensors, what else is a candidate, and what is right.
+    """Questions of one step, what else is a candidate, and what is right.
 
     entities: for which questions, and which known entities; weight: (entities,) the logarithm of how many entities each
         one stands for
@@ -137,48 +119,52 @@ class _Episode:
     new: NewAnswers
 
 
-class _Sampled:
-    """Episodes in which a sample of the entities are candidates, within the room of a step."""
+class _SampledEpisodes:
+    """Questions with a few candidates each."""
 
     def __init__(self, graph: NetworkGraph, settings: NetworkSettings) -> None:
         self.graph, self.settings, self.episodes = graph, settings, Episodes(graph, settings)
-        self.random, self.link, self.other = self.episodes.random, self.episodes.link, self.episodes.other
-        self.by_link = np.argsort(self.link, kind="stable")
-        self.of_link = np.searchsorted(self.link[self.by_link], np.arange(graph.num_links + 1))
-        self.answers, self.times = np.unique(self.link * graph.num_entities + self.other, return_counts=True)
+        link, other, size = self.episodes.link, self.episodes.other, graph.num_entities
+        self.by_link = np.argsort(link, kind="stable")
+        self.of_link = np.searchsorted(link[self.by_link], np.arange(graph.num_links + 1))
+        self.answers, self.times = np.unique(link * size + other, return_counts=True)
 
-    def episode(self) -> _Episode:
-        """The next one."""
-        drawn, size = self.episodes.drawn(), self.graph.num_entities
-        given = self._with_room(drawn.of, drawn.given)
-        of, rows = drawn.of[given], drawn.given[given]
+    def __iter__(self) -> Iterator[_Episode]:
+        for _ in range(self.settings.steps):
+            yield self._next()
+
+    def _next(self) -> _Episode:
+        drawn, link, other = self.episodes.drawn(), self.episodes.link, self.episodes.other
+        size, number = self.graph.num_entities, len(drawn.entity)
+        questions = np.arange(number)
+        of, given = self._affordable(drawn.of, drawn.given)
+        copied, copies = self._affordable(drawn.copied, drawn.copies)
         known_of, known, weight = self._candidates(drawn)
-        right = np.searchsorted(known_of * size + known, np.arange(len(drawn.asked)) * size + drawn.answer)
+        right = np.searchsorted(known_of * size + known, questions * size + drawn.answer)
         weight[right] = 0.0
-        arrays = drawn.asked, of, self.link[rows], self.other[rows], drawn.hidden_of, drawn.hidden
-        copies = drawn.copied, self.link[drawn.copies], self.other[drawn.copies]
+        hidden_of = np.append(questions, questions[drawn.is_new])
+        hidden = np.append(drawn.entity, drawn.answer[drawn.is_new])
+
+        def moved(*arrays: IntArray) -> list[Tensor]:
+            return [torch.from_numpy(np.ascontiguousarray(array)).to(self.graph.device) for array in arrays]
+
         return _Episode(
-            Questions(*map(self._moved, arrays)),
-            (self._moved(known_of), self._moved(known)),
+            Questions(*moved(drawn.asked, of, link[given], other[given], hidden_of, hidden)),
+            (moved(known_of)[0], moved(known)[0]),
             torch.from_numpy(weight.astype(np.float32)).to(self.graph.device),
-            self._moved(right),
+            moved(right)[0],
             torch.from_numpy(drawn.is_new).to(self.graph.device),
-            NewAnswers(len(drawn.asked), *map(self._moved, copies)),
+            NewAnswers(number, *moved(copied, link[copies], other[copies])),
         )
 
-    def _moved(self, array: IntArray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.graph.device)
-
-    def _with_room(self, of: IntArray, rows: IntArray) -> IntArray:
-        """The places of links that do not start too many messages: all, or one of each question and some more."""
-        messages = self.episodes.degree[self.other[rows]]
-        if messages.sum() <= MOST_MESSAGES:
-            return np.arange(len(of))
-        order = self.random.permutation(len(of))
-        is_first = np.zeros(len(of), dtype=np.bool_)
+    def _affordable(self, of: IntArray, row: IntArray) -> tuple[IntArray, IntArray]:
+        """Links without those that would start too many messages, but for one link each."""
+        order = self.episodes.random.permutation(len(of))
+        is_first = np.zeros(len(order), dtype=np.bool_)
         is_first[np.unique(of[order], return_index=True)[1]] = True
-        in_all = np.cumsum(np.where(is_first, 0, messages[order]))
-        return np.sort(order[is_first | (in_all <= MOST_MESSAGES)])
+        messages = np.where(is_first, 0, self.episodes.degree[self.episodes.other[row[order]]])
+        order = np.sort(order[is_first | (np.cumsum(messages) <= MOST_MESSAGES)])
+        return of[order], row[order]
 
     def _candidates(self, drawn: Drawn) -> tuple[IntArray, IntArray, FloatArray]:
         """For which questions, which entities, and the logarithm of how many each stands for; answers are among them.
@@ -186,16 +172,16 @@ class _Sampled:
         Half of them are drawn from all entities, half from the answers to the asked relation. Other right answers and
         the asked entity itself are left out.
         """
-        size, asked, number = self.graph.num_entities, drawn.asked, len(drawn.asked)
+        size, random, entity, asked = self.graph.num_entities, self.episodes.random, drawn.entity, drawn.asked
+        number = len(asked)
+        mine = np.arange(number) * size + drawn.answer
         half = self.settings.negatives // 2
-        questions = np.arange(number)
-        of = questions.repeat(half)
-        anyone = of * size + self.random.integers(size, size=len(of))
+        of = np.arange(number).repeat(half)
+        anyone = of * size + random.integers(size, size=len(of))
         first, total = self.of_link[asked], np.diff(self.of_link)[asked]
-        rows = self.by_link[first[of] + (self.random.random(len(of)) * total[of]).astype(np.int64)]
-        mine = questions * size + drawn.answer
-        keys = np.unique(np.concatenate([anyone, of * size + self.other[rows], mine]))
-        out = np.concatenate([drawn.true_of * size + drawn.true, questions * size + drawn.entity])
+        rows = self.by_link[first[of] + (random.random(len(of)) * total[of]).astype(np.int64)]
+        keys = np.unique(np.concatenate([anyone, of * size + self.episodes.other[rows], mine]))
+        out = np.concatenate([drawn.true_of * size + drawn.true, np.arange(number) * size + entity])
         keys = keys[~np.isin(keys, out) | np.isin(keys, mine)]
         of, known = keys // size, keys % size
         place = np.minimum(np.searchsorted(self.answers, asked[of] * size + known), len(self.answers) - 1)
@@ -204,46 +190,52 @@ class _Sampled:
         return of, known, -np.log(np.minimum(expected, 1.0))
 
 
-def learning_rate_at(step: int, settings: NetworkSettings) -> float:
-    """The rate of a step, counted from 0: up to the full one at first, and then down to 0 along a cosine."""
-    warm = min(1.0, (step + 1) / WARM_UP)
-    return settings.learning_rate * warm * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
-
-
 def train_network(
     index: GraphIndex,
     settings: NetworkSettings | None = None,
     device: torch.device | str = "cpu",
     report: Reporter | None = None,
 ) -> RelationNetwork:
-    """A network trained on triples; the same seed gives the same one, on a CPU bit for bit."""
+    """A network trained on known triples; the same seed gives the same one, on a CPU bit for bit."""
     settings = settings or NetworkSettings()
     if not (np.diff(np.asarray(index.offsets)) >= 2).any():
         raise InputError("no entity has two triples, so none can be given and asked; train on a larger graph")
-    graph = NetworkGraph.of(index)
     if torch.device(device).type == "cuda":
-        return _trained(graph.to(device), settings, report)
-    with one_torch_thread():
-        return _trained(graph, settings, report)
+        from ookg.training.network_gpu import train_on_gpu
+
+        return train_on_gpu(NetworkGraph.of(index), settings, device, report)
+    with one_torch_thread() if torch.device(device).type == "cpu" else nullcontext(), torch.random.fork_rng([]):
+        torch.manual_seed(settings.seed)  # of what is dropped out
+        return _trained(NetworkGraph.of(index, device), settings, device, report)
 
 
-def _trained(graph: NetworkGraph, settings: NetworkSettings, report: Reporter | None) -> RelationNetwork:
-    network = RelationNetwork(graph.num_links, settings.seed).to(graph.device)
-    network.leaves_out = torch.Generator(graph.device).manual_seed((settings.seed << 8 | DROPOUT) % 2**63)
+def learning_rate_at(step: int, settings: NetworkSettings) -> float:
+    """It rises over the first steps, and falls to 0 along a cosine."""
+    share = min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+    return settings.learning_rate * share
+
+
+def weight_of_new(graph: NetworkGraph, settings: NetworkSettings) -> float:
+    """The logarithm of how many new entities each new copy stands for, if as large a share of all entities is new."""
+    return math.log(max(1.0, settings.share_new * graph.num_entities / settings.batch))
+
+
+def _trained(
+    graph: NetworkGraph, settings: NetworkSettings, device: torch.device | str, report: Reporter | None
+) -> RelationNetwork:
+    network = RelationNetwork(graph.num_links, settings.seed).to(device).train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=1e-4, foreach=True)
-    one_new = math.log(max(1.0, settings.share_new * graph.num_entities / settings.batch))
-    sampled = _Sampled(graph, settings)
-    for step in range(settings.steps):
+    one_new = weight_of_new(graph, settings)
+    for step, episode in enumerate(_SampledEpisodes(graph, settings)):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate_at(step, settings)
-        loss = _loss(network, graph, sampled.episode(), one_new)
+        loss = _loss(network, graph, episode, one_new)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         if report is not None:
             report(step + 1, partial("loss {:.2f}".format, loss.detach()))
-    network.leaves_out = None
     return network.requires_grad_(False).eval()
 
 
