@@ -44,7 +44,7 @@ def graph_of(entities: int, triples: int) -> IntArray:
 
 
 def asking(index: GraphIndex, network: RelationNetwork, ends: list[int]) -> tuple[float, int]:
-    """The median milliseconds of a question about a newcomer with triples to some ends, and how much it speaks about."""
+    """The median milliseconds of a question about a newcomer with triples to some ends, and how many answers it has."""
     new = index.num_entities
     graph = graph_alone(np.empty((0, 3), dtype=np.int64), RELATIONS, index)
     for number, end in enumerate(ends):

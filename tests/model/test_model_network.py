@@ -219,6 +219,10 @@ def test_a_quick_audit_says_nothing_of_answers_with_the_network(directory: Path)
     quick = model.audit(AuditSettings(HidingSettings(sample=6), None, refine=False))
     assert "closed form" in quick.calibration
     assert "chosen" not in quick.calibration
+    assert any("the network, which has seen the hidden entities, is left out" in note for note in quick.notes)
+    tuned = model.tune(TuningSettings(HidingSettings(sample=6), None, trials=1, triples=(1,)))
+    assert "chosen" not in tuned.choice.calibration
+    assert any("the network" in note for note in tuned.notes)
     retrained = model.audit(AuditSettings(HidingSettings(sample=6), Retraining(steps=5)))
     stored = model.checkpoint.network
     assert stored is not None
