@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ookg.simulation.retraining import Retraining as Retraining
     from ookg.simulation.tuning import TuningSettings as TuningSettings
     from ookg.training.continuing import UpdateSettings as UpdateSettings
+    from ookg.training.network import NetworkSettings as NetworkSettings
     from ookg.training.settings import TrainingSettings as TrainingSettings
     from ookg.training.settings import preset as preset
 
@@ -63,6 +64,7 @@ _HOMES = {
     "LivingModel": "ookg.model.living",
     "Model": "ookg.model.model",
     "NeighborLimit": "ookg.newcomers.embedder",
+    "NetworkSettings": "ookg.training.network",
     "OokgError": "ookg.errors",
     "Precision": "ookg.newcomers.reducer",
     "Question": "ookg.extension.questions",

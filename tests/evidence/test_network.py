@@ -229,6 +229,33 @@ def test_taking_out_is_the_exact_inverse() -> None:
     np.testing.assert_array_equal(everything(evidence), everything(grown(known, given[:8], network)))
 
 
+def test_what_is_sorted_is_kept_up_one_by_one() -> None:
+    known, given = world(4)
+    given = np.concatenate([given, [[KNOWN, 1, KNOWN]]])  # a loop too
+    graph, network = graph_alone(known, RELATIONS), untrained()
+    evidence = GraphEvidence.count(known, NOTHING, RELATIONS, network=network).beside(graph)
+
+    def check(evidence: GraphEvidence) -> None:
+        source = evidence["network"]
+        assert isinstance(source, Network)
+        anew = Network(source.graph, source.ends, source.num_known, network)
+        for mine, theirs in zip(source._given, anew._given, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        assert source._size == anew._size
+
+    check(evidence)
+    rows = as_triples(np.random.default_rng(0).permutation(np.concatenate([given, known[:3]])))
+    for number, triple in enumerate(rows):
+        graph = graph.plus(triple, number)
+        evidence = evidence.plus(triple, graph)
+        check(evidence)
+    assert len(rows) > 20
+    for triple in rows[::2] + rows[1::2]:
+        graph = graph.minus(triple)
+        evidence = evidence.minus(triple, graph)
+        check(evidence)
+
+
 def test_a_question_answers_and_claims_agree_exactly() -> None:
     known, given = world(5)
     for evidence in (

@@ -16,6 +16,7 @@ from ookg.evidence.network import WEIGHT
 from ookg.evidence.source import Asked
 from ookg.extension.answers import ByNetwork
 from ookg.graph.index import GraphIndex
+from ookg.graph.triples import as_triples
 from ookg.model.living import LivingModel
 from ookg.model.model import Model
 from ookg.simulation.audit import AuditSettings
@@ -112,6 +113,28 @@ def test_a_process_follows_a_network_that_another_one_trains_or_removes(director
     assert not living.refresh()
 
 
+def test_it_is_trained_on_what_is_there_now(directory: Path) -> None:
+    living = ookg.open(directory)
+    first = next(iter(random_triples(0)))
+    living.add([*NEW, ("new", "brand_new", "e4")])
+    living.remove([first])
+    living.train_network(FEW)
+    stored = living.model.checkpoint.network
+    assert stored is not None
+    size = len(living.model.known_triples)
+    assert (stored.about["triples"], stored.about["given"]) == (size - 1 + len(NEW), len(NEW))
+    assert len(stored.relations) == 4
+    left = [triple for triple in random_triples(0) if triple != first]
+    index = GraphIndex.of(
+        as_triples([*left, *NEW]).encoded(living.model.entities.extended(["new", "other"]), living.model.relations),
+        len(living.model.entities) + 2,
+        4,
+    )
+    expected = train_network(index, FEW).to_arrays()
+    for name, table in stored.arrays.items():
+        np.testing.assert_array_equal(table, expected[name])
+
+
 def test_an_update_and_a_rollback_leave_it_alone(directory: Path) -> None:
     living = ookg.open(directory)
     living.add([*NEW, ("new", "brand_new", "e4"), ("e5", "brand_new", "e6")])
@@ -196,6 +219,10 @@ def test_a_quick_audit_says_nothing_of_answers_with_the_network(directory: Path)
     quick = model.audit(AuditSettings(HidingSettings(sample=6), None, refine=False))
     assert "closed form" in quick.calibration
     assert "chosen" not in quick.calibration
+    assert any("the network, which has seen the hidden entities, is left out" in note for note in quick.notes)
+    tuned = model.tune(TuningSettings(HidingSettings(sample=6), None, trials=1, triples=(1,)))
+    assert "chosen" not in tuned.choice.calibration
+    assert any("the network" in note for note in tuned.notes)
     retrained = model.audit(AuditSettings(HidingSettings(sample=6), Retraining(steps=5)))
     stored = model.checkpoint.network
     assert stored is not None

@@ -16,6 +16,7 @@ from ookg.errors import InputError
 from ookg.evaluation.few_shot import few_shot_figures
 from ookg.research.reproduction import Places, Selection, pretraining, reproduce
 from ookg.research.reproduction.methods import Context, few_shot
+from ookg.research.reproduction.methods import network as network_methods
 from ookg.research.reproduction.plan import jobs_of
 from ookg.research.reproduction.runner import cells, grids
 
@@ -68,6 +69,29 @@ def test_every_set_gets_its_cells(places: Places, data: Path, monkeypatch: pytes
     trained.clear()
     reproduce(["few-shot"], SETS, METHODS, device="cpu", places=places)
     assert not trained
+
+
+def test_a_network_of_the_known_triples_is_trained_once_and_counts(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_methods, "TRAINING", {"steps": 3, "batch": 8, "negatives": 8})
+    names = ["Default TransE", "Default TransE, with network", "Chosen TransE, with network"]
+    reproduce(["few-shot"], SETS, names, device="cpu", places=places)
+    (folder,) = Path(str(places.models)).iterdir()
+    assert len(list(folder.glob("*.safetensors"))) == 2  # the vectors and the network, for all methods and shots
+    stored = {
+        (name, method): json.loads((Path(places.out) / name / method / "seed-0.json").read_text())
+        for name in SETS
+        for method in names
+    }
+    for name in SETS:
+        training = stored[name, names[1]]["settings"]["training"]
+        assert training["network"]["steps"] == 3
+        assert training["network"]["most_links"] == 5
+        assert [way["ranking"]["network"] for way in training["ways"]] == [1.0, 1.0]
+        assert stored[name, names[0]]["figures"] != stored[name, names[1]]["figures"]
+        # With too few valid questions to choose by, it is answered as by default.
+        assert stored[name, names[2]]["figures"] == stored[name, names[1]]["figures"]
 
 
 def test_printed_figures_stand_beside_ours(places: Places) -> None:

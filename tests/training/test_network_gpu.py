@@ -68,7 +68,8 @@ def test_the_gradient_is_that_of_the_plain_sum() -> None:
     weights = torch.randn(ENTITIES, 8, generator=random)
     from ookg.training.network_gpu import _Arrived
 
-    own = torch.autograd.grad((_Arrived.apply(state, carried, dense) * weights).sum(), (state, carried))
+    arrived = _Arrived.apply(state, carried, dense)  # type: ignore[no-untyped-call]
+    own = torch.autograd.grad((arrived * weights).sum(), (state, carried))
     source = torch.repeat_interleave(torch.arange(ENTITIES), known.starts[1:] - known.starts[:-1])
     plain = torch.zeros(ENTITIES, 8).index_add(0, known.other, state[source] * carried[known.link])
     for one, other in zip(own, torch.autograd.grad((plain * weights).sum(), (state, carried)), strict=True):

@@ -1,8 +1,8 @@
 """Train a graph neural network on a model's triples: one more kind of evidence for answers about new entities.
 
-It is trained on the triples that the model was trained on, and reads what was added as well when it is asked. From then
-on all commands use it, `serve` too. It stays through updates; relations that come later say nothing to it until it is
-trained again. Ctrl-C leaves the model as it was.
+It is trained on all triples that are there, those that were added too, and reads those that come later when it is
+asked. From then on all commands use it, `serve` too. It stays through updates; relations that come later say nothing to
+it until it is trained again. Ctrl-C leaves the model as it was.
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_directory_argument(parser)
     parser.add_argument("--steps", type=whole_number, metavar="N", help="how many steps to train (4000)")
+    parser.add_argument("--batch", type=whole_number, metavar="N", help="how many questions a step asks (32)")
+    parser.add_argument(
+        "--most-links",
+        type=whole_number,
+        metavar="N",
+        help="the most triples that newcomers come with, where they come with few (any number)",
+    )
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="seed of all random draws (0)")
     parser.add_argument("--remove", action="store_true", help="remove the network that is there, and train none")
     add_device_option(parser)
@@ -37,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train and store, or remove; and say so."""
     from pathlib import Path
 
-    from ookg.model.model import Model
+    from ookg.model.current import Current
     from ookg.storage.checkpoint import read_description
     from ookg.storage.network import NETWORK_FILE, remove_network
     from ookg.system.files import check_place
@@ -53,12 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             note(f"{path}: removed" if removed else f"{arguments.model}: it has no network; nothing is removed")
         return 0
-    usual = NetworkSettings()
-    settings = NetworkSettings(steps=usual.steps if arguments.steps is None else arguments.steps, seed=arguments.seed)
-    model = Model.load(arguments.model)
+    said = {name: getattr(arguments, name) for name in ("steps", "batch", "most_links", "seed")}
+    settings = NetworkSettings(**{name: value for name, value in said.items() if value is not None})
+    current = Current.load(arguments.model, journal=arguments.journal)
     check_place(path)
     with Progress("training the network", settings.steps) as report:
-        trained = model.train_network(settings, device=arguments.device, report=report)
+        trained = current.model.train_network(settings, given=current.given(), device=arguments.device, report=report)
     trained.save_network(arguments.model)
     network = trained.checkpoint.network
     assert network is not None  # it was trained
@@ -74,6 +81,8 @@ def network_in_words(about: Mapping[str, Any]) -> str:
     """What there is to know of a network."""
     from ookg.system.display import counted
 
+    given = about.get("given", 0)
     trained = f"trained {about.get('created')} on version {about.get('version')}"
+    trained += f" and {counted(given, 'added triple')}" if given else ""
     steps = counted(about["settings"].get("steps", 0), "step")
     return f"network: {trained}, {about.get('triples', 0):,} triples, {steps} in {about.get('seconds', 0):.1f} s"

@@ -430,11 +430,13 @@ class LivingModel:
         device: str | None = None,
         report: Reporter | None = None,
     ) -> None:
-        """Train a graph neural network on the version's triples, and store it: questions are answered with it then.
+        """Train a graph neural network on the triples that are there, and store it: it counts in answers from then on.
 
         device: by default where this model is; report: called with the number of steps done
         """
-        self.model.train_network(settings, device=device, report=report).save_network(self.directory)
+        current = self._current()
+        trained = current.model.train_network(settings, given=current.given(), device=device, report=report)
+        trained.save_network(self.directory)
         self.refresh()
 
     def remove_network(self) -> bool:

@@ -394,14 +394,17 @@ class Model:
         self,
         settings: NetworkSettings | None = None,
         *,
+        given: TripleSource = (),
         device: str | None = None,
         report: Reporter | None = None,
     ) -> Model:
         """This model with a graph neural network trained on its training triples; `save` and `save_network` keep it.
 
+        given: further triples that it is trained on; those over relations that the model does not know are left out
         device: by default where this model is; report: called with the number of steps done
         """
-        network = network_of(self.checkpoint, settings, device or self.embedding.device.type, report)
+        device = device or self.embedding.device.type
+        network = network_of(self.checkpoint, settings, as_triples(given), device, report)
         return Model(replace(self.checkpoint, network=network), self._trained or self)
 
     def save_network(self, directory: str | Path) -> None:

@@ -6,7 +6,11 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+
 from ookg.errors import InputError
+from ookg.graph.index import GraphIndex
+from ookg.graph.triples import Triples
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint
 from ookg.storage.network import StoredNetwork, write_network
 from ookg.system.machine import device_name
@@ -20,10 +24,11 @@ from ookg.version import __version__
 def network_of(
     checkpoint: Checkpoint,
     settings: NetworkSettings | None = None,
+    given: Triples | None = None,
     device: str = "cpu",
     report: Reporter | None = None,
 ) -> StoredNetwork:
-    """A network trained on the triples that a model was trained on; what was added since is none of them.
+    """A network trained on the triples that a model was trained on, and on given ones over the same relations.
 
     report: called with the number of steps done
     """
@@ -31,11 +36,13 @@ def network_of(
         problem = "this model came without its training triples, and a network is trained on these"
         raise InputError(f"{problem}; import it with --triples")
     settings, place, begun = settings or NetworkSettings(), choose_device(device), time.perf_counter()
-    network = train_network(checkpoint.index, settings, place, report)
+    index, further = _index_of(checkpoint, given)
+    network = train_network(index, settings, place, report)
     about = {
         "settings": settings.to_dict(),
         "version": checkpoint.number,
-        "triples": len(checkpoint.graph),
+        "triples": len(index.link) // 2,
+        "given": further,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - begun, 3),
         "device": device_name(place),
@@ -43,6 +50,18 @@ def network_of(
     }
     relations = tuple(checkpoint.relations.labels.to_pylist())
     return StoredNetwork(network.to_arrays(), relations, about, len(relations))
+
+
+def _index_of(checkpoint: Checkpoint, given: Triples | None) -> tuple[GraphIndex, int]:
+    """The triples of a model by entity with those of given ones that are over its relations; how many these are."""
+    if given is None or not len(given):
+        return checkpoint.index, 0
+    entities = checkpoint.entities.extended(given.entities.labels)
+    ids = given.encoded(entities, checkpoint.relations)
+    ids = ids[(ids >= 0).all(axis=1)]
+    ids = ids[~checkpoint.index.has(ids)]
+    triples = np.concatenate([checkpoint.triples, ids])
+    return GraphIndex.of(triples, len(entities), len(checkpoint.relations)), len(ids)
 
 
 def store_network(network: StoredNetwork, directory: str | Path) -> Path:

@@ -38,6 +38,9 @@ TOO_KIND = (
     "ones most, and trained entities are asked what they were trained on; no advice follows from such figures, "
     "training again gives it"
 )
+NO_NETWORK = (
+    "the network, which has seen the hidden entities, is left out; training again trains another one without them"
+)
 PASSES = 150  # over the triples, that training again takes at most, where nothing is said
 
 
@@ -147,7 +150,8 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
             calibration.pop(name, None)
     made, stored = provenance(simulation, settings.hiding, settings.retraining), stored_choice(checkpoint)
     defaults = NewcomerDefaults.of(checkpoint)
-    if defaults.network is not None and simulation.network is None:
+    left_out = defaults.network is not None and simulation.network is None
+    if left_out:
         calibration.pop("chosen", None)  # it was measured without the network
     else:
         stored = stored.with_network(defaults.network, defaults.ways)
@@ -161,7 +165,7 @@ def audit(checkpoint: Checkpoint, settings: AuditSettings | None = None) -> Audi
         by_relation=by_relation,
         fewer=fewer,
         advice=_advice(overall, by_triples, fewer, best) if simulation.is_exact else [],
-        notes=_notes(simulation, settings, stored),
+        notes=[*_notes(simulation, settings, stored), *([NO_NETWORK] if left_out else [])],
         calibration=calibration,
         choice=stored.calibrated(calibration, how),
     )

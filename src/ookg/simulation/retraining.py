@@ -64,6 +64,8 @@ class Retraining:
         settings = self.settings(checkpoint.settings, len(checkpoint.triples))
         trainings = 2 if self.reference else 1
         words = f"{counted(trainings, 'training')} of {settings.steps:,} steps"
+        if checkpoint.network is not None:
+            words += f", and one of the network in {checkpoint.network.about['settings'].get('steps', 0):,}"
         took, steps = (checkpoint.provenance.get(name) for name in ("seconds", "step"))
         if not isinstance(took, int | float) or not isinstance(steps, int) or not (took > 0 and steps > 0):
             return words

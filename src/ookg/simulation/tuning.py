@@ -34,7 +34,7 @@ from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
-from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, provenance
+from ookg.simulation.audit import NO_NETWORK, TOO_KIND, TRAINED, calibrations, provenance
 from ookg.simulation.choice import AnswerMethod, NewcomerChoice, NewcomerMethod
 from ookg.simulation.choosing import KNOTS, Tried, choose_ways, is_better
 from ookg.simulation.contenders import Companion, Contenders, NewcomerSetup
@@ -152,7 +152,8 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         likelihood |= chosen.likelihoods(simulation, settings.triples, seed, companions)
     calibration = calibrations(simulation, ranks, seed)
     network = stored.network
-    if network is not None and simulation.network is None:
+    left_out = network is not None and simulation.network is None
+    if left_out:
         calibration.pop("chosen", None)  # it was measured without the network
         network = stored.choice.network
     choice = NewcomerChoice(
@@ -174,7 +175,8 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     reported |= {f"{name}, before": one for name, one in old.items()}
     reported |= {f"{name}, chosen": one for name, one in ranks.items()}
     report = {name: RankSummary.of(one[~is_first]) for name, one in reported.items()}
-    return Tuning(choice, search.trials, report, [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE])
+    notes = [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE]
+    return Tuning(choice, search.trials, report, [*notes, *([NO_NETWORK] if left_out else [])])
 
 
 def _best(ranks: dict[NewcomerMethod, FloatArray]) -> NewcomerMethod:

@@ -243,7 +243,7 @@ class DenseNetwork:
             mix = network.mix[step].to(dtype), network.shift[step].to(dtype), network.scale[step], network.offset[step]
             copies = self.layer(copies, at_copies.view_as(copies), per_copy_link, *mix, dropped)
             state = self.layer(state, arrived + start, per_link, *mix, dropped) * seen[..., None]
-        of_state, of_asked, of_facts = network.readout.split(
+        of_state, of_asked, of_facts = network.readout.split(  # type: ignore[no-untyped-call]
             [WIDTH, WIDTH, network.readout.shape[1] - 2 * WIDTH], dim=1
         )
         weights = torch.cat([of_state, of_facts], dim=1).to(dtype)

@@ -72,8 +72,9 @@ class Episodes:
         apart = self.other[copies] != entity[copied]
         copied, copies = copied[apart], copies[apart]
         has_copy = np.bincount(copied, minlength=number) > 0
-        is_new = (self.random.random(number) < self.settings.share_new) & has_copy
-        apart = ~(is_new[of] & (self.other[given] == answer[of]))  # nothing passes what is hidden
+        is_new = (self.random.random(number) < self.settings.share_new) & has_copy & (answer != entity)
+        # Nothing passes what is hidden: no link of the entity to itself, and none to an answer that is new.
+        apart = (self.other[given] != entity[of]) & ~(is_new[of] & (self.other[given] == answer[of]))
         of, given = of[apart], given[apart]
         begin, end = (
             np.searchsorted(self.owner_link, entity * self.num_links + asked, side) for side in ("left", "right")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from ookg.research.reproduction.methods.inverse import INV_ROTATE, INV_TRANSE, InverseMethod, preset_of
 from ookg.research.reproduction.methods.method import (
@@ -15,7 +17,7 @@ from ookg.research.reproduction.methods.method import (
     Method,
     Variant,
 )
-from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_of, network_options
+from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_of, network_settings
 
 if TYPE_CHECKING:
     from ookg.datasets.encoded import EncodedDataset, Task
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ookg.newcomers.embedder import Newcomers
     from ookg.scoring.scorer import Scorer
     from ookg.simulation.ways import Ways
-    from ookg.training.network import RelationNetwork
+    from ookg.training.network import NetworkSettings, RelationNetwork
 
 # How new vectors are fitted, by family of data sets.
 REFINEMENT: Mapping[str, Mapping[str, Any]] = {
@@ -123,8 +125,7 @@ class ByDefault(Method):
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
         """The bases' settings, and the ways."""
-        ways = [way.to_dict() for way in self.ways]
-        options = {"ways": ways, "new_relations": True}
+        options = {"ways": [way.to_dict() for way in self.ways], "new_relations": True}
         return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), options)
 
     @property
@@ -158,8 +159,8 @@ class ByDefault(Method):
         for embedding in trained:
             newcomers = find_newcomers(embedding, context.graph, dataset.train, dataset.aux, Precision())
             scorers.append(TranslationScorer(newcomers.with_room_for(room)))
-        network = self.network(context)
-        evidence = GraphEvidence.count(dataset.train, dataset.aux, scorers[0].num_relations, network=network)
+        size, network = scorers[0].num_relations, self.network(context)
+        evidence = GraphEvidence.count(dataset.train, dataset.aux, size, network=network)
         return WaysScorer(scorers, evidence, self.ways, scorers[0].newcomers.counts)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
@@ -167,18 +168,31 @@ class ByDefault(Method):
         return sum(base.rough_seconds(dataset, on_gpu) for base in self.bases)
 
 
+def _network(seed: int) -> NetworkSettings:
+    """Answers are known entities here, none of them new."""
+    return network_settings(seed, share_new=0.0)
+
+
 @dataclass(frozen=True)
 class WithNetwork(ByDefault):
-    """The same with a graph neural network that is trained on the known triples."""
+    """The same with a graph neural network that is trained on the known and the given triples."""
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
         """Those of the vectors and of the network, and the default ways with it."""
         default = super().training(dataset, seed)
-        return BeyondSettings(default.bases, {**default.options, **network_options(seed)})
+        return BeyondSettings(default.bases, {**default.options, "network": _network(seed).to_dict()})
 
     def network(self, context: Context) -> RelationNetwork | None:
-        """Trained, or kept."""
-        return network_of(context, context.dataset)
+        """Trained on all that is there when questions are asked, or kept."""
+        dataset = context.dataset
+        everything = replace(
+            dataset,
+            train=np.concatenate([dataset.train, dataset.aux]),
+            aux=dataset.aux[:0],
+            num_known=dataset.num_entities,
+            num_trained=dataset.num_relations,
+        )
+        return network_of(context, everything, _network(context.seed))
 
     @property
     def ways(self) -> Ways:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ookg.research.reproduction.methods.method import LINK_PREDICTION, Context, Method, Variant
-from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_of, network_options
+from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_of, network_settings
 from ookg.research.reproduction.paper import FEW_SHOT_SETS
 from ookg.research.reproduction.settings import PaperSettings
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from ookg.models.embedding import Embedding
     from ookg.scoring.scorer import Scorer
     from ookg.simulation.ways import Ways
-    from ookg.training.network import RelationNetwork
+    from ookg.training.network import NetworkSettings, RelationNetwork
 
 # What differs from the default settings of a training.
 TRAINING: Mapping[str, Any] = {}
 SECONDS = {"gpu": 30.0, "cpu": 3_000.0}  # of a training, about
 # For tuning: how many known entities are hidden, and for which numbers of triples newcomers are simulated.
 MOST_HIDDEN, KNOTS = 1000, (1, 3)
+MOST_LINKS = 5  # of an entity, that the network is given in training
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class FewShotMethod(Method):
             weight = WEIGHT if self.network else 0.0
             options = {**options, "ways": [way.to_dict() for way in DEFAULT_WAYS.with_network(weight)]}
         if self.network:
-            options = {**options, **network_options(seed)}
+            options = {**options, "network": _network(seed).to_dict()}
         return FewShotSettings(tuple(_base(model, seed).to_dict() for model in self.models), options)
 
     def variants(self, dataset: str) -> tuple[Variant, ...]:
@@ -110,7 +111,7 @@ class FewShotMethod(Method):
         there = context.within(_few_shot(context).known)
         embeddings = [there.embedding(_base(model, context.seed)) for model in self.models]
         if self.network:
-            network = network_of(context, _few_shot(context).known)
+            network = network_of(context, _few_shot(context).known, _network(context.seed))
             ways = self._tuned_on_tasks(context, embeddings, network) if self.tuned_on == "valid" else None
             return FewShotVectors(embeddings, ways, network)
         if self.tuned_on == "valid":
@@ -192,6 +193,11 @@ class FewShotMethod(Method):
 
 def _base(model: str, seed: int) -> PaperSettings:
     return PaperSettings().changed({"model": model, "seed": seed, **TRAINING})
+
+
+def _network(seed: int) -> NetworkSettings:
+    """Newcomers have few triples here, and nothing else."""
+    return network_settings(seed, most_links=MOST_LINKS)
 
 
 def _few_shot(context: Context) -> EncodedFewShot:
