@@ -15,6 +15,7 @@ from ookg.evidence.claims import JudgedScorer, feature_names
 from ookg.evidence.strangers import Strangers
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vectors, relation_vector
+from ookg.graph.names import MOST_LOOKED_UP, notes_on_names
 from ookg.graph.triples import Triples
 from ookg.newcomers.reducer import Degree
 from ookg.scoring.thresholds import Thresholds, Worth, checked_thresholds
@@ -205,7 +206,7 @@ def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudg
     verdicts = _verdicts(claims, scores, thresholds, probability)
     if not scored.all():
         missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
-        notes.append(f"{missing}: an entity or the relation has no vector")
+        notes += [f"{missing}: an entity or the relation has no vector", *_on_names(state, claims.select(~scored))]
     if len(rows):
         notes += [] if judge is None else [judge_in_words(judge)]
         notes.append(_on_newcomers(len(rows), limits, judge, new_worth))
@@ -231,6 +232,23 @@ def _of_strangers(state: State, ids: IntArray) -> FloatArray:
     if not len(state.model.known_triples):
         return np.zeros(len(ids))
     return Strangers(state.graph, state.model.fitting).of_claims(ids)
+
+
+def _on_names(state: State, claims: Triples) -> list[str]:
+    """Which entities and relations of claims that cannot be scored are called by their names; of many, the first."""
+    claims = claims.select(np.arange(min(len(claims), MOST_LOOKED_UP)))
+    names, ids = state.find_names(), claims.encoded(state.entities, state.relations).tolist()
+    rows = list(zip(claims, ids, strict=True))
+    ends = dict.fromkeys(labels[end] for labels, ids in rows for end in (0, 2) if not state.has_entity(ids[end]))
+    relations = dict.fromkeys(labels[1] for labels, ids in rows if not state.has_relation(ids[1]))
+
+    def said(label: str, ids: str) -> str:
+        return f"{label!r} has no vector: it is the name of {ids}; claims take ids, give that"
+
+    return [
+        *notes_on_names(ends, names, said, state.entities.__contains__),
+        *notes_on_names(relations, names, said, state.relations.__contains__),
+    ]
 
 
 def _on_known(count: int, limits: Limits) -> list[str]:
