@@ -357,16 +357,21 @@ def test_training_leaves_other_folders_alone(run: Run, folder: Path) -> None:
     assert len(list((folder / "project").glob("data-*"))) == 2
 
 
-def test_an_unfinished_run_survives_a_failed_overwrite_and_resumes(run: Run, folder: Path) -> None:
-    graph = folder / "graph.tsv"
+def begin(place: Path, graph: Path, steps: int) -> Path:
+    """A run with the options `TRAINING` that was stopped after some steps; return its state."""
     settings = TrainingSettings(dim=8, steps=40, batch=32, negatives=4, margin=4.0, lr=0.05)
     triples = read_triples(graph)
     trainer = Trainer(torch.from_numpy(triples.ids), len(triples.entities), len(triples.relations), settings)
-    for _ in range(25):
+    for _ in range(steps):
         trainer.step()
-    state = folder / "unfinished" / STATE_FILE
+    state = place / STATE_FILE
     fingerprint = settings.resolved(len(triples.entities)).to_dict() | {"training triples": _digest(triples)}
     TrainingRun(trainer, state, fingerprint=fingerprint).save()
+    return state
+
+
+def test_an_unfinished_run_survives_a_failed_overwrite_and_resumes(run: Run, folder: Path) -> None:
+    state = begin(folder / "unfinished", folder / "graph.tsv", 25)
     if not torch.cuda.is_available():
         run("train", "graph.tsv", "--out", "unfinished", "--device", "cuda", "--overwrite", *TRAINING, code=2)
     assert state.exists()
@@ -420,6 +425,30 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(run: Run, folder: Path) ->
     assert [(one["tables"], one["optimizer"], one["steps"]) for one in document["plans"]] == [("disk", "adagrad", 40)]
     assert not (folder / "planned").exists()
     run("train", "graph.tsv", "--out", "planned", "--json", code=2)
+
+
+def test_a_dry_run_of_a_run_to_resume_plans_what_is_left(run: Run, folder: Path) -> None:
+    state = begin(folder / "begun", folder / "graph.tsv", 25)
+    before = state.read_bytes()
+    train = ["train", "graph.tsv", "--out", "begun", "--resume", "--device", "cpu", *TRAINING]
+    assert run(*train, "--dry-run").splitlines()[-1].endswith("for the 15 that are left of 40 steps")
+    (plan,) = json.loads(run(*train, "--dry-run", "--json"))["plans"]
+    assert (plan["steps"], plan["done"], plan["seconds"]) == (40, 25, 15 / plan["steps_per_second"])
+    assert "was started with dim 8, not 9" in run(*train, "--dim", "9", "--dry-run", code=2)
+    again = run(*train, "--dim", "9", "--overwrite", "--dry-run").splitlines()[-1]
+    assert again.endswith("for 40 steps")  # the run would be replaced
+    assert state.read_bytes() == before
+    run(*train)
+    assert run(*train, "--dry-run").splitlines()[-1] == "plan: none of its 40 steps are left"
+    (plan,) = json.loads(run(*train, "--dry-run", "--json"))["plans"]
+    assert (plan["done"], plan["seconds"]) == (40, 0.0)
+
+
+def test_a_dry_run_of_models_together_plans_what_is_left_of_each(run: Run) -> None:
+    train = ["train", "graph.tsv", "--out", "both", "--resume", "--device", "cpu", *TRAINING]
+    run(*train, "--model", "transe")
+    plans = json.loads(run(*train, "--model", "transe,rotate", "--dry-run", "--json"))["plans"]
+    assert [(plan["model"], plan["done"]) for plan in plans] == [("transe", 40), ("rotate", 0)]
 
 
 def test_where_tables_lie_does_not_change_a_model(run: Run, folder: Path) -> None:

@@ -37,6 +37,7 @@ class Plan:
     spared_bytes: what `sparse-adam` would take more for its tables, where that is too much for a GPU and "compact-adam"
         is not; 0 else
     steps_per_second: measured over some steps; None before
+    done: how many of the steps are done, where a run is resumed
     """
 
     model: str
@@ -50,11 +51,14 @@ class Plan:
     steps: int
     spared_bytes: int = 0
     steps_per_second: float | None = None
+    done: int = 0
 
     @property
     def seconds(self) -> float | None:
-        """How long all steps will take."""
-        return None if self.steps_per_second is None else self.steps / self.steps_per_second
+        """How long the steps that are left will take."""
+        if 0 < self.steps <= self.done:
+            return 0.0
+        return None if self.steps_per_second is None else (self.steps - self.done) / self.steps_per_second
 
     def lines(self) -> list[str]:
         """It in words."""
@@ -71,9 +75,12 @@ class Plan:
         if self.spared_bytes:
             instead = f"those of sparse-adam would take {_size(self.table_bytes + self.spared_bytes)}"
             lines.append(f"plan: {instead}, which the {self.device} has no memory for")
-        if self.steps_per_second is not None and self.seconds is not None:
+        if 0 < self.steps <= self.done:
+            lines.append(f"plan: none of its {self.steps:,} steps are left")
+        elif self.steps_per_second is not None and self.seconds is not None:
             rate = f"{self.steps_per_second:,.1f} steps of {self.batch:,} triples per second"
-            lines.append(f"plan: {rate}, about {_time(self.seconds)} for {self.steps:,} steps")
+            left = f"the {self.steps - self.done:,} that are left of {self.steps:,}" if self.done else f"{self.steps:,}"
+            lines.append(f"plan: {rate}, about {_time(self.seconds)} for {left} steps")
         return lines
 
     def to_dict(self) -> dict[str, Any]:
