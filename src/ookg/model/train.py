@@ -323,7 +323,8 @@ def _planned(task: _Task, tables: Wanted, storage: Storage | None) -> tuple[Trai
     triples, settings = task.triples, task.settings
     ids = triples.ids if task.held_out is None else task.held_out.trained
     entities, relations = len(triples.entities), len(triples.relations)
-    planned = plan((entities, relations, len(ids)), settings, task.device, tables)
+    keeps_best = task.validate is not None and settings.patience > 0
+    planned = plan((entities, relations, len(ids)), settings, task.device, tables, keeps_best=keeps_best)
     room = room_for(planned, None if storage is None else storage.directory)
     return Trainer(torch.from_numpy(ids).to(task.device), entities, relations, settings, room=room), planned
 
