@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -117,7 +118,7 @@ def _limits_of_known(state: State, valid: Triples, ids: IntArray) -> Limits:
         remedy = "give triples of known entities and relations"
         raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
     known = checked_thresholds(scores[scored], ids[scored, 1], valid.truth[scored], len(state.relations))
-    learned = {"source": valid.source, "claims": int(scored.sum())}
+    learned = {"source": Path(valid.source).name, "claims": int(scored.sum())}
     model = state.model
     fitted = FittedThresholds.of(*known, model.relations, model.embedding.relations, learned)
     if fitted.is_seen:  # how often they are right on what was learned says nothing

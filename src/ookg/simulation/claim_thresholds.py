@@ -106,5 +106,5 @@ def thresholds_in_words(fitted: FittedThresholds) -> str:
         return f"thresholds fit {claims // 2:,} {source} and as many false ones made from them"
     text = "thresholds are those stored with the model"
     if isinstance(source, str):
-        text = f"thresholds fit {Path(source).name}"  # without its folder: a server says this to everyone
+        text = f"thresholds fit {Path(source).name}"  # older models have its folder: a server says this to everyone
     return f"{text}, with an older version of ookg; `ookg classify --valid` fits them anew" if fitted.is_old else text
