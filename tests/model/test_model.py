@@ -74,6 +74,19 @@ def test_names_that_nothing_has_are_refused_with_those_that_there_are(line: Mode
             call()
 
 
+def test_an_unknown_option_of_an_answer_is_refused_with_those_that_there_are(line: Model) -> None:
+    names = "combine, top, known_answers, new_answers, min_probability, blank_nodes, explain, approximate"
+    wrong: dict[str, Any] = {"tops": 3}
+    for call in (
+        lambda: line.predict(head="a", relation="far", **wrong),
+        lambda: line.likely(entity="a", **wrong),
+        lambda: line.extend(NEW).predict_all([ookg.Question("far", head="a")], **wrong),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert str(refusal.value) == f"unknown option 'tops'; the options of an answer are {names}"
+
+
 def test_embed_reports_what_it_does_not_use(line: Model) -> None:
     found = line.embed(
         [

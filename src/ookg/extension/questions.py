@@ -99,6 +99,10 @@ class AnswerKeywords(TypedDict, total=False):
 def answer_options(options: AnswerOptions | None = None, **changes: Unpack[AnswerKeywords]) -> AnswerOptions:
     """The options, by default those of `AnswerOptions`, with what is said by keyword instead."""
     values: dict[str, Any] = dict(changes)
+    names = list(AnswerKeywords.__annotations__)
+    for name in values:
+        if name not in names and name not in AnswerOptions.__dataclass_fields__:
+            raise InputError(f"unknown option {name!r}; the options of an answer are {', '.join(names)}")
     if "known_answers" in values:
         known = values.pop("known_answers")
         if known not in get_args(KnownAnswers):
