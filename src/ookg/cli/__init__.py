@@ -11,6 +11,7 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import NoReturn
 
+from ookg.cli.options import in_options, speak_of
 from ookg.errors import InputError, OokgError, TrainingInterrupted, one_line
 from ookg.system.machine import lacks_memory
 from ookg.system.progress import silence, tell
@@ -63,10 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         sys.stdout.flush()
     except TrainingInterrupted as stop:
-        tell(f"ookg: {stop}")
+        tell(f"ookg: {in_options(str(stop))}")
         return 130
     except OokgError as error:
-        tell(f"ookg: {error}")
+        tell(f"ookg: {in_options(str(error))}")
         return 2
     except KeyboardInterrupt:
         tell("ookg: interrupted")
@@ -102,6 +103,7 @@ def _run(argv: list[str]) -> int:
         parser.print_help()
         return 0
     arguments = parser.parse_args(argv)
+    speak_of(arguments.parser)
     code: int = arguments.run(arguments)
     return code
 
@@ -135,5 +137,5 @@ def command_parser(commands: list[str]) -> argparse.ArgumentParser:
         module = import_module(f"ookg.cli.{name}{'_' * iskeyword(name)}")
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.__doc__)
         module.configure(subparser)
-        subparser.set_defaults(run=module.run)
+        subparser.set_defaults(run=module.run, parser=subparser)
     return parser

@@ -278,7 +278,7 @@ class TextFile:
         if len(first) in (3, 4):
             return list(range(len(first)))
         raise self.wrong_columns(
-            first, "expected head, relation, tail (and a label); select with --columns or set --delimiter"
+            first, "expected head, relation, tail (and a label); select with `columns` or set `delimiter`"
         )
 
     def wrong_columns(self, first: list[str], remedy: str) -> FileError:
@@ -411,7 +411,7 @@ class NamedColumns:
         own = [name for name in names if not PANDAS_INDEX.fullmatch(name)]
         if len(own) == 3 or (len(own) == 4 and own[3].lower() == LABEL_NAME):
             return own
-        remedy = "name three of them head, relation, tail, or select them (on the command line with --columns)"
+        remedy = "name three of them head, relation, tail, or select them with `columns`"
         raise FileError(self.source, f"columns {', '.join(names)}", remedy)
 
     def text(self, column: Any, name: str) -> Any:

@@ -174,7 +174,7 @@ def read_triples(
     batches = _checked(source)
     first = next(batches, NO_COLUMNS)
     if len(first) == 4 and labels == "refused":
-        raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with --columns")
+        raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with `columns`")
     if labels == "required" and not len(first[0]):
         raise FileError(path, "no triples", "give labelled ones: head, relation, tail and 1 or 0 (or -1)")
     if len(first) == 3 and labels == "required":

@@ -45,6 +45,7 @@ from ookg.types import BoolArray, IntArray
 from ookg.version import __version__
 
 VALIDATION_TRIPLES = 1000
+OTHER_PLACE = "choose another directory, or replace it with `overwrite=True`"
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,10 @@ class Storage:
             raise InputError(f"{self.directory}: is a file; name a directory for the model")
         if not (self.overwrite or self.resume):
             if self.state_path.exists():
-                raise InputError(
-                    f"{self.directory}: holds an unfinished run; continue it with --resume, or --overwrite it"
-                )
+                remedy = "continue it with `resume=True`, or replace it with `overwrite=True`"
+                raise InputError(f"{self.directory}: holds an unfinished run; {remedy}")
             if holds_model(self.directory):
-                raise InputError(f"{self.directory}: holds a model; choose another directory, or --overwrite it")
+                raise InputError(f"{self.directory}: holds a model; {OTHER_PLACE}")
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -308,7 +308,7 @@ def _with_optimizer(
     resolved = with_optimizer((len(triples.entities), len(triples.relations), len(triples)), settings, device, tables)
     resolved.refuse_without_gpu(device)
     if device.index:
-        remedy = f"use --device cuda, with CUDA_VISIBLE_DEVICES={device.index} for this one"
+        remedy = f'use `device="cuda"`, with CUDA_VISIBLE_DEVICES={device.index} for this one'
         raise InputError(f"device {device}, and training takes the first GPU that it sees; {remedy}")
     by_memory = ("sparse-adam", COMPACT)
     if settings.optimizer == "auto" and resolved.optimizer in by_memory and storage is not None and storage.resume:
@@ -341,10 +341,10 @@ def _not_stored(problem: str, run: TrainingRun, model: Model) -> ModelNotStored:
     """The error for a model that could not be written: its state is kept, so that resuming stores it."""
     try:
         run.save()
-        kept, is_resumable = "the end of the training is kept: make room, then --resume stores the model", True
+        kept, is_resumable = "the end of the training is kept: make room, then `resume=True` stores the model", True
     except OokgError:
         if run.state_path is not None and run.state_path.exists():
-            kept, is_resumable = "an earlier state is kept: make room, then --resume trains the rest again", False
+            kept, is_resumable = "an earlier state is kept: make room, then `resume=True` trains the rest again", False
         else:
             kept, is_resumable = "and there was no room for the state of the training either", False
     return ModelNotStored(f"{problem}; {kept}", model, is_resumable)
@@ -390,7 +390,7 @@ def _finished(storage: Storage, task: _Task) -> Model | None:
     if storage.overwrite:
         return None
     problem = "holds a finished model with other settings or triples"
-    raise InputError(f"{storage.directory}: {problem}; choose another directory, or --overwrite it")
+    raise InputError(f"{storage.directory}: {problem}; {OTHER_PLACE}")
 
 
 def _checkpoint(task: _Task, tables: TrainedTables, seconds: float) -> Checkpoint:

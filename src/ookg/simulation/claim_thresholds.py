@@ -16,7 +16,7 @@ from ookg.scoring.thresholds import Thresholds, Worth
 from ookg.simulation.judge import FITTED_VERSION, MOST_NUMBERS, stored_version, stored_worth, vectors_digest
 from ookg.simulation.made_claims import MADE, MADE_OF_UNSEEN
 
-AGAIN = "run `ookg classify` with --valid again"
+AGAIN = "run `ookg classify ... --valid FILE` again"
 
 
 @dataclass(frozen=True)

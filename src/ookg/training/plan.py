@@ -147,7 +147,7 @@ def _place(
     size, free = _table_bytes(sizes, settings), free_memory(torch.device("cpu"))
     if wanted == "host" and on_gpu and free is not None and size > free:
         problem = f"tables of {_size(size)} do not fit into the machine's memory, of which {_size(free)} are free"
-        raise InputError(f"{problem}; use --tables disk, lower --dim or try adagrad")
+        raise InputError(f'{problem}; use `tables="disk"`, lower `dim` or try adagrad')
     is_enough = on_gpu and (free is None or size + copied <= SHARE * free)
     return "host" if wanted == "host" or (wanted == "auto" and is_enough) else "disk"
 

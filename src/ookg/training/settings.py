@@ -168,7 +168,7 @@ class TrainingSettings:
     def refuse_without_gpu(self, device: torch.device) -> None:
         """Refuse an optimiser for GPUs on another device."""
         if self.optimizer == COMPACT and device.type != "cuda":
-            remedy = "use --optimizer sparse-adam or adagrad, and --tables disk where memory is short"
+            remedy = 'use `optimizer` sparse-adam or adagrad, and `tables="disk"` where memory is short'
             raise InputError(f"optimizer {COMPACT} is for a GPU; {remedy}")
 
     def on(self, device: torch.device) -> Self:
