@@ -309,12 +309,21 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
             ["export", "model", "--entities", "n.parquet", "--relations", "n.parquet"],
             "is read or written by this command already",
         ),
+        (["train", "graph.tsv", "--out", ""], "--out ''; give it a value"),
+        (["train", "graph.tsv", "--out="], "--out ''; give it a value"),
+        (["train", "utf16.tsv", "--out", "m"], "utf16.tsv:1: UTF-16 text; convert it to UTF-8"),
+        (["compare", "missing", "missing"], "missing: no such file; check the path"),
+        (["compare", "links", "links"], "links: is a folder, not a file of rows; name one file"),
+        (["predict", "model", "--vectors", "links", "--head", "v", "--relation", "r0"], "not a file of rows"),
+        (["names", "model", "links"], "links: is a folder, not a file of names; name one file"),
+        (["classify", "model", "claims.tsv", "--judge", "--judge-steps", "0"], "--judge-steps 0; it must be 1 or more"),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(run: Run, folder: Path, arguments: list[str], message: str) -> None:
     (folder / "short.tsv").write_text("a\tr\tb\nc\tr\n")
     (folder / "binary.tsv").write_bytes(b"\0\1\2\n")
     (folder / "nothing.tsv").write_text("")
+    (folder / "utf16.tsv").write_text("a\tr\tb\n", encoding="utf-16")
     (folder / "wrong.tsv").write_text("e1\tr0\te2\tyes\n")
     (folder / "preset.toml").write_text('preset = "wn11"\n')
     (folder / "number.toml").write_text("preset = 3\n")
@@ -341,6 +350,10 @@ def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
             main(arguments)
         assert stop.value.code == 2
     capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(["rollback", "model", "--to", "7"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "ookg: unrecognized arguments: --to 7; see `ookg rollback --help`\n"
 
 
 def test_help_and_version_do_not_wait_for_pytorch() -> None:

@@ -257,7 +257,7 @@ def _on_known(count: int, limits: Limits) -> list[str]:
     worth = limits.known[1]
     if count and limits.fitted.is_seen:
         held = f"{counted(count, 'claim')} about known entities held against thresholds of training triples"
-        return [f"{held}, which are too strict for what is true and new; labelled triples do better (valid)"]
+        return [f"{held}, which are too strict for what is true and new; labelled triples do better (`valid`)"]
     return (
         [f"claims about known entities: {_guessing(worth)}"] if count and worth is not None and not worth.tells else []
     )
