@@ -577,7 +577,7 @@ def _bad_value(row: list[str]) -> tuple[str, str] | None:
     return None
 
 
-def shown_row(row: list[str]) -> str:
+def shown_row(row: Any) -> str:
     """A row in a message, cut where it is long."""
     text = repr(row)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -257,6 +257,10 @@ class _Task:
         storage: Storage | None,
     ) -> _Task:
         """What the arguments of `train` say."""
+        if not isinstance(settings, TrainingSettings | None):
+            raise InputError(
+                f"settings {settings!r}; give such as ookg.TrainingSettings(dim=100), or ookg.preset(name)"
+            )
         valid = None if valid is None else as_triples(valid, keep_duplicates=True)
         settings = (settings or TrainingSettings()).validated(len(triples))
         if valid is not None:
