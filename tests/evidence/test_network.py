@@ -73,8 +73,11 @@ def everything(evidence: GraphEvidence, relations: int = RELATIONS) -> FloatArra
     return torch.cat(rows).double().numpy()
 
 
-def reference(network: RelationNetwork, triples: IntArray, asked: Asked) -> dict[int, float]:
-    """The evidence for all that is reached or has been an answer, written out link by link."""
+def reference(network: RelationNetwork, triples: IntArray, asked: Asked, like_new: int) -> dict[int, float]:
+    """The evidence for all that is reached or has been an answer, written out link by link.
+
+    like_new: the rank of the known answer that new ones are on a level with
+    """
     links: dict[int, list[tuple[int, int]]] = {}
     stood: Counter[int] = Counter()
     own: list[tuple[int, int]] = []
@@ -115,7 +118,8 @@ def reference(network: RelationNetwork, triples: IntArray, asked: Asked) -> dict
             arrived = arrived + start.get(far, zero) * weight("first", code ^ 1)
         states[entity] = layer(0, start.get(entity, zero), arrived, len(links.get(entity, [])))
     untouched = layer(0, zero, zero, 1)
-    answers = sorted({*reached, *stood, *(far for near in reached for _, far in links.get(near, []))})
+    answers = {*reached, *stood, *(far for near in reached for _, far in links.get(near, []))}
+    answers = {answer for answer in answers if answer < KNOWN}
     scores = {}
     for answer in answers:
         arrived = start.get(answer, zero)
@@ -123,23 +127,32 @@ def reference(network: RelationNetwork, triples: IntArray, asked: Asked) -> dict
             arrived = arrived + states.get(far, untouched) * weight("second", code ^ 1)
         degree = len(links.get(answer, []))
         state = layer(1, states.get(answer, untouched), arrived, degree)
-        facts = [np.log1p(stood[answer]), answer in start, 0.1 * np.log(max(1, degree)), answer >= KNOWN]
+        facts = [np.log1p(stood[answer]), answer in start, 0.1 * np.log(max(1, degree)), 0]
         features = torch.cat([state, q, torch.tensor(facts, dtype=torch.float32)])
         units = torch.relu(network.readout @ features + network.readout_bias)
         scores[answer] = float(network.out[0] @ units)
-    total = np.log(sum(np.exp(score) for answer, score in scores.items() if answer < KNOWN))
-    return {answer: float(score - total + LEAST) for answer, score in scores.items()}
+    if not scores:
+        return {}
+    total = np.log(sum(np.exp(score) for score in scores.values()))
+    values = {answer: float(score - total + LEAST) for answer, score in scores.items() if score - total + LEAST > 0}
+    if len(values) < like_new:
+        return values
+    level = sorted(values.values(), reverse=True)[like_new - 1]
+    return values | dict.fromkeys(range(KNOWN, 1 + int(triples[:, [0, 2]].max())), level)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_it_says_what_the_equations_say_about_known_and_new_entities(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "like_new"), [(0, 50), (1, 5), (2, 2)])
+def test_it_says_what_the_equations_say_about_known_and_new_entities(
+    seed: int, like_new: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ookg.evidence.network.LIKE_NEW", like_new)
     known, given = world(seed)
     network = untrained(seed)
     source = GraphEvidence.count(known, given, RELATIONS, network=network)["network"]
     together = np.concatenate([known, given])
     spoken = 0
     for asked in asked_of()[seed::3]:
-        expected = {answer: value for answer, value in reference(network, together, asked).items() if value > 0}
+        expected = reference(network, together, asked, like_new)
         said = source.of_question(asked)
         assert said.entities.tolist() == sorted(expected)
         np.testing.assert_allclose(said.values, [expected[one] for one in sorted(expected)], rtol=1e-3, atol=1e-3)

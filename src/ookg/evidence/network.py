@@ -210,7 +210,7 @@ class Network(Source):
                 np.log1p(times[answers]),
                 is_linked[answers],
                 0.1 * np.log(np.maximum(degree, 1)),
-                answers >= self.num_known,
+                np.zeros(len(answers)),  # none of them is new
             ],
             axis=1,
         )

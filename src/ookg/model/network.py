@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ookg.errors import InputError
+from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.graph.index import GraphIndex
 from ookg.graph.triples import Triples
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint
@@ -34,7 +34,7 @@ def network_of(
     """
     if checkpoint.graph is None or not len(checkpoint.graph):
         problem = "this model came without its training triples, and a network is trained on these"
-        raise InputError(f"{problem}; import it with --triples")
+        raise InputError(f"{problem}; {IMPORT_TRIPLES}")
     settings, place, begun = settings or NetworkSettings(), choose_device(device), time.perf_counter()
     index, further = _index_of(checkpoint, given)
     network = train_network(index, settings, place, report)
