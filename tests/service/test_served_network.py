@@ -29,7 +29,9 @@ def asked_until(client: Client, with_network: bool) -> dict[str, Any]:
     return asked(client)
 
 
-def test_it_takes_a_network_that_another_process_trains(client: Client, directory: Path, tenet: list[list[str]]) -> None:
+def test_it_takes_a_network_that_another_process_trains(
+    client: Client, directory: Path, tenet: list[list[str]]
+) -> None:
     client.post("/v1/triples", json={"triples": tenet})
     before = asked(client)
     assert not before["way"].endswith("network")
