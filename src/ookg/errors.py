@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+# What to do with a model that came without its training triples.
+IMPORT_TRIPLES = "import it with its triples (`ookg import ... --triples FILE`)"
 MANY = 50_000  # among more names, the closest ones would take seconds to find
 LONGEST = 1_200  # characters of a message; a value from a damaged file may be longer than any screen
 
@@ -65,13 +67,14 @@ def damaged_file(path: str | Path, problem: str) -> ModelFileError:
 
 
 class TrainingInterrupted(OokgError):
-    """Training was stopped; its state is on disk and `--resume` continues it."""
+    """Training was stopped; its state is on disk, and `resume=True` continues it."""
 
 
 class ModelNotStored(InputError):
     """Training is done, and its model could not be written.
 
-    model: the trained `ookg.Model`, to be saved elsewhere; is_resumable: whether `--resume` stores it without training
+    model: the trained `ookg.Model`, to be saved elsewhere
+    is_resumable: whether `resume=True` stores it without training
     """
 
     def __init__(self, problem: str, model: Any, is_resumable: bool) -> None:

@@ -309,12 +309,21 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
             ["export", "model", "--entities", "n.parquet", "--relations", "n.parquet"],
             "is read or written by this command already",
         ),
+        (["train", "graph.tsv", "--out", ""], "--out ''; give it a value"),
+        (["train", "graph.tsv", "--out="], "--out ''; give it a value"),
+        (["train", "utf16.tsv", "--out", "m"], "utf16.tsv:1: UTF-16 text; convert it to UTF-8"),
+        (["compare", "missing", "missing"], "missing: no such file; check the path"),
+        (["compare", "links", "links"], "links: is a folder, not a file of rows; name one file"),
+        (["predict", "model", "--vectors", "links", "--head", "v", "--relation", "r0"], "not a file of rows"),
+        (["names", "model", "links"], "links: is a folder, not a file of names; name one file"),
+        (["classify", "model", "claims.tsv", "--judge", "--judge-steps", "0"], "--judge-steps 0; it must be 1 or more"),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2(run: Run, folder: Path, arguments: list[str], message: str) -> None:
     (folder / "short.tsv").write_text("a\tr\tb\nc\tr\n")
     (folder / "binary.tsv").write_bytes(b"\0\1\2\n")
     (folder / "nothing.tsv").write_text("")
+    (folder / "utf16.tsv").write_text("a\tr\tb\n", encoding="utf-16")
     (folder / "wrong.tsv").write_text("e1\tr0\te2\tyes\n")
     (folder / "preset.toml").write_text('preset = "wn11"\n')
     (folder / "number.toml").write_text("preset = 3\n")
@@ -341,6 +350,10 @@ def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
             main(arguments)
         assert stop.value.code == 2
     capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(["rollback", "model", "--to", "7"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "ookg: unrecognized arguments: --to 7; see `ookg rollback --help`\n"
 
 
 def test_help_and_version_do_not_wait_for_pytorch() -> None:
@@ -357,16 +370,21 @@ def test_training_leaves_other_folders_alone(run: Run, folder: Path) -> None:
     assert len(list((folder / "project").glob("data-*"))) == 2
 
 
-def test_an_unfinished_run_survives_a_failed_overwrite_and_resumes(run: Run, folder: Path) -> None:
-    graph = folder / "graph.tsv"
+def begin(place: Path, graph: Path, steps: int) -> Path:
+    """A run with the options `TRAINING` that was stopped after some steps; return its state."""
     settings = TrainingSettings(dim=8, steps=40, batch=32, negatives=4, margin=4.0, lr=0.05)
     triples = read_triples(graph)
     trainer = Trainer(torch.from_numpy(triples.ids), len(triples.entities), len(triples.relations), settings)
-    for _ in range(25):
+    for _ in range(steps):
         trainer.step()
-    state = folder / "unfinished" / STATE_FILE
+    state = place / STATE_FILE
     fingerprint = settings.resolved(len(triples.entities)).to_dict() | {"training triples": _digest(triples)}
     TrainingRun(trainer, state, fingerprint=fingerprint).save()
+    return state
+
+
+def test_an_unfinished_run_survives_a_failed_overwrite_and_resumes(run: Run, folder: Path) -> None:
+    state = begin(folder / "unfinished", folder / "graph.tsv", 25)
     if not torch.cuda.is_available():
         run("train", "graph.tsv", "--out", "unfinished", "--device", "cuda", "--overwrite", *TRAINING, code=2)
     assert state.exists()
@@ -420,6 +438,30 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(run: Run, folder: Path) ->
     assert [(one["tables"], one["optimizer"], one["steps"]) for one in document["plans"]] == [("disk", "adagrad", 40)]
     assert not (folder / "planned").exists()
     run("train", "graph.tsv", "--out", "planned", "--json", code=2)
+
+
+def test_a_dry_run_of_a_run_to_resume_plans_what_is_left(run: Run, folder: Path) -> None:
+    state = begin(folder / "begun", folder / "graph.tsv", 25)
+    before = state.read_bytes()
+    train = ["train", "graph.tsv", "--out", "begun", "--resume", "--device", "cpu", *TRAINING]
+    assert run(*train, "--dry-run").splitlines()[-1].endswith("for the 15 that are left of 40 steps")
+    (plan,) = json.loads(run(*train, "--dry-run", "--json"))["plans"]
+    assert (plan["steps"], plan["done"], plan["seconds"]) == (40, 25, 15 / plan["steps_per_second"])
+    assert "was started with dim 8, not 9" in run(*train, "--dim", "9", "--dry-run", code=2)
+    again = run(*train, "--dim", "9", "--overwrite", "--dry-run").splitlines()[-1]
+    assert again.endswith("for 40 steps")  # the run would be replaced
+    assert state.read_bytes() == before
+    run(*train)
+    assert run(*train, "--dry-run").splitlines()[-1] == "plan: none of its 40 steps are left"
+    (plan,) = json.loads(run(*train, "--dry-run", "--json"))["plans"]
+    assert (plan["done"], plan["seconds"]) == (40, 0.0)
+
+
+def test_a_dry_run_of_models_together_plans_what_is_left_of_each(run: Run) -> None:
+    train = ["train", "graph.tsv", "--out", "both", "--resume", "--device", "cpu", *TRAINING]
+    run(*train, "--model", "transe")
+    plans = json.loads(run(*train, "--model", "transe,rotate", "--dry-run", "--json"))["plans"]
+    assert [(plan["model"], plan["done"]) for plan in plans] == [("transe", 40), ("rotate", 0)]
 
 
 def test_where_tables_lie_does_not_change_a_model(run: Run, folder: Path) -> None:

@@ -188,7 +188,9 @@ def test_split_overwrites_only_on_request(triples: Path, tmp_path: Path, capsys:
     assert main(arguments) == 0
     before = (tmp_path / "out" / "test.txt").read_text()
     assert main([*arguments, "--seed", "1"]) == 2
-    assert "already holds train.txt; choose another folder, or overwrite with --overwrite" in capsys.readouterr().err
+    assert (
+        "already holds train.txt; choose another folder, or write over it with --overwrite" in capsys.readouterr().err
+    )
     assert (tmp_path / "out" / "test.txt").read_text() == before
     assert main([*arguments, "--seed", "1", "--overwrite"]) == 0
     assert (tmp_path / "out" / "test.txt").read_text() != before

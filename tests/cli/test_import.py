@@ -94,7 +94,7 @@ def test_triples_that_the_model_does_not_fit_are_told(run: Run, folder: Path) ->
 def test_a_model_is_replaced_only_on_request(run: Run, folder: Path) -> None:
     run(*IMPORT)
     before = (folder / "model" / "model.json").read_bytes()
-    message = "ookg: model: holds a model; choose another directory, or --overwrite it\n"
+    message = "ookg: model: holds a model; choose another directory, or replace it with --overwrite\n"
     assert run(*IMPORT, code=2) == message
     np.save(folder / "run" / "entity_embedding.npy", np.full((N, 2 * D), np.nan, np.float32))
     line = run(*IMPORT, "--overwrite", code=2)

@@ -166,6 +166,22 @@ def test_vectors_and_claims_have_names(run: Run) -> None:
     assert [claim[f"{end}_name"] for end in ("head", "relation", "tail")] == ["the corner", "right", None]
 
 
+def test_claims_by_names_have_no_verdict_and_a_note_names_the_ids(run: Run) -> None:
+    Path("valid.tsv").write_text("Q00\tP1\tQ10\t1\nQ00\tP1\tQ55\t0\n")
+    rows = ["Q00\tP1\tQ11", "the corner\tP1\tQ11", "Q00\tright\ta field", "Q00\tP1\tP2", "Q00\tP1\tnobody yet"]
+    Path("claims.tsv").write_text("".join(f"{row}\n" for row in rows))
+    claims = run("classify", "model", "claims.tsv", "--valid", "valid.tsv", "--json")["claims"]
+    assert [claim["verdict"] is None for claim in claims] == [False, True, True, True, True]
+    assert "note: 4 of 5 claims without a verdict: an entity or the relation has no vector" in run.notes
+    said = "claims take ids, give that"
+    assert [line for line in run.notes if line.endswith(said)] == [
+        f"note: 'the corner' has no vector: it is the name of 'Q00'; {said}",
+        f"note: 'a field' has no vector: it is the name of 'Q01' or 'Q02'; {said}",
+        f"note: 'P2' has no vector: it is the name of 'Q12'; {said}",  # an entity's, where an entity stands
+        f"note: 'right' has no vector: it is the name of 'P1'; {said}",
+    ]  # 'nobody yet' names an entity that has not come
+
+
 def test_a_terminal_gets_no_orders_from_names_and_labels(run: Run) -> None:
     Path("odd.tsv").write_text("Q00\t\x1b[31mred\u202e\x07\nQ10\t\x9b2J\n")
     run("names", "model", "odd.tsv")

@@ -80,7 +80,8 @@ def test_without_its_address_every_command_refuses_in_one_line(
         ("train", "graph.tsv", "--out", "model", "--overwrite", *TRAINING),
     ):  # fmt: skip
         message = run(*command, code=2)
-        assert message.endswith("give its address with --journal or the environment variable OOKG_JOURNAL"), command
+        option = "`journal`" if command[0] == "train" else "--journal"  # which `train` does not have
+        assert message.endswith(f"give its address with {option} or the environment variable OOKG_JOURNAL"), command
     assert Path("model/model.json").read_bytes() == before
     assert not Path("model", JOURNAL_FILE).exists()
     assert "no URL of PostgreSQL" in run("status", "model", "--journal", "journal.sqlite", code=2)

@@ -289,7 +289,7 @@ def test_a_split_keeps_its_rules(shots: int, seed: int, tmp_path: Path) -> None:
     assert [rows(again.train), task_rows(again.valid), task_rows(again.test)] == [
         rows(made.train), task_rows(made.valid), task_rows(made.test),
     ]  # fmt: skip
-    with pytest.raises(InputError, match=r"already holds in-graph.txt; .*--overwrite"):
+    with pytest.raises(InputError, match=r"already holds in-graph.txt; .*`overwrite=True`"):
         write_few_shot(made, tmp_path / "made")
     write_few_shot(made, tmp_path / "made", overwrite=True)
     (tmp_path / "made" / "train-tasks.csv").write_text("a,b,c\n")

@@ -150,9 +150,22 @@ def test_a_judge_of_an_older_version_stays_where_it_knows_more(model: ookg.Model
 def test_where_labelled_claims_lie_is_not_said(model: ookg.Model, tmp_path: Path) -> None:
     path = tmp_path / "labelled.tsv"
     path.write_text("".join("\t".join(map(str, row)) + "\n" for row in LABELLED))
-    notes = model.classify(TRUE, given=GIVEN, valid=ookg.read_triples(path)).notes
-    assert f"the judge learned from {len(LABELLED)} labelled claims of labelled.tsv" in notes
-    assert not [note for note in notes if str(tmp_path) in note]
+    judged = model.classify(TRUE, given=GIVEN, valid=ookg.read_triples(path))
+    assert f"the judge learned from {len(LABELLED)} labelled claims of labelled.tsv" in judged.notes
+    assert not [note for note in judged.notes if str(tmp_path) in note]
+    choice = replace(model.choice, judge=judged.judge, thresholds=judged.thresholds)
+    model.with_choice(choice).save(tmp_path / "model")
+    stored = (tmp_path / "model" / "model.json").read_text()
+    assert stored.count('"labelled.tsv"') == 2  # of the judge and of the thresholds
+    assert str(tmp_path) not in stored
+    # What an older version stored names the folder, and is read as before.
+    assert judged.judge is not None
+    older_judge = replace(judged.judge, learned=judged.judge.learned | {"source": str(path)})
+    model.with_choice(replace(choice, judge=older_judge)).save(tmp_path / "model")
+    assert str(path) in (tmp_path / "model" / "model.json").read_text()
+    older = ookg.load(tmp_path / "model").classify(TRUE, given=GIVEN)
+    assert f"the judge learned from {len(LABELLED)} labelled claims of labelled.tsv" in older.notes
+    assert older.judge == judged.judge
 
 
 def test_what_the_judge_learned_from_is_said_once(model: ookg.Model) -> None:

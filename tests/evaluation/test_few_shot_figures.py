@@ -164,7 +164,7 @@ def test_valid_tasks_are_asked_if_they_are_named(model: Model, dataset: FewShotD
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "say how many of each are given with --shots"),
+        ({}, "say how many of each are given, such as `shots=3`"),
         ({"shots": 0}, "0 shots"),
         ({"shots": 2, "task": "triplet-classification"}, "has no labelled claims"),
         ({"shots": 2, "protocol": "lan"}, "choose all or paper"),

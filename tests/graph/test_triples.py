@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -256,3 +257,20 @@ def test_the_same_triples_give_the_same_gzip(tmp_path: Path) -> None:
 def test_half_a_character_is_no_label() -> None:
     with pytest.raises(InputError, match="is not Unicode text; rename it"):
         as_triples([("a\ud800", "r", "b")])
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), np.float32("nan"), b"b", np.array([1, 2])])
+def test_rows_without_a_value_are_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="has no value at one of its places; drop the row"):
+        as_triples([("a", "r", "b"), ("a", "r", value)])
+
+
+@pytest.mark.parametrize("row", [{"head": "a", "relation": "r", "tail": "b"}, {"a", "r", "b"}, b"arb", "arb", 3])
+def test_what_is_no_row_of_three_is_refused(row: Any) -> None:
+    with pytest.raises(InputError, match="is not a triple"):
+        as_triples([row])
+
+
+def test_numbers_are_labels() -> None:
+    given: list[Any] = [(1, "r", 2.5), np.array(["a", "r", "b"])]
+    assert list(as_triples(given)) == [("1", "r", "2.5"), ("a", "r", "b")]

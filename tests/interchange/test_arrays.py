@@ -109,7 +109,7 @@ def test_without_labels_the_ids_are_the_labels(tmp_path: Path) -> None:
     (tmp_path / "entities.txt").unlink()
     foreign = read(tmp_path, ImportOptions())
     assert foreign.entities.labels.to_pylist() == ["0", "1", "2", "3"]
-    assert "--entities FILE" in foreign.notes[0]
+    assert "`entities=...`" in foreign.notes[0]
 
 
 def refusal(folder: Path, options: ImportOptions | None = None) -> str:

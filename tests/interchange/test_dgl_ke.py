@@ -76,7 +76,7 @@ def test_without_config_json_the_names_of_the_files_tell(tmp_path: Path, name: s
     options = ImportOptions(vocabulary=made["data"], gamma=GAMMA)
     np.testing.assert_allclose(our_scores(read(made["run"], options).to_model()), expected(name, made), rtol=1e-5)
     if name == "RotatE":
-        with pytest.raises(InputError, match="does not say its gamma; say it with --gamma"):
+        with pytest.raises(InputError, match="does not say its gamma; say it with `gamma`"):
             read(made["run"], ImportOptions(vocabulary=made["data"]))
 
 

@@ -72,7 +72,7 @@ def test_nothing_is_overwritten_unasked(model: Model, form: str, tmp_path: Path)
     names = export(vectors, form, tmp_path / "out")
     (tmp_path / "out" / "mine.txt").write_text("kept")
     before = {name: (tmp_path / "out" / name).read_bytes() for name in names}
-    with pytest.raises(InputError, match="--overwrite"):
+    with pytest.raises(InputError, match="`overwrite=True`"):
         export(replace(vectors, entity_vectors=vectors.entity_vectors + 1), form, tmp_path / "out")
     assert before == {name: (tmp_path / "out" / name).read_bytes() for name in names}
     changed = replace(vectors, entity_vectors=vectors.entity_vectors + 1)

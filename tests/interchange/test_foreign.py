@@ -164,10 +164,10 @@ def test_labels_that_do_not_fit(tmp_path: Path, name: str, content: bytes, messa
 
 def test_vocabularies_are_looked_for_in_their_places(tmp_path: Path) -> None:
     names = (["entities.dict"], ["relations.dict"])
-    with pytest.raises(InputError, match=r"no entity labels here \(entities.dict\); give --vocabulary FOLDER"):
+    with pytest.raises(InputError, match=r"no entity labels here \(entities.dict\); give `vocabulary=...` with"):
         read_vocabularies(ImportOptions(), tmp_path, names, (1, 1))
     (tmp_path / "entities.dict").write_text("0\ta\n")
-    with pytest.raises(InputError, match="or --relations FILE in data"):
+    with pytest.raises(InputError, match=r"or `relations=...` in data"):
         read_vocabularies(ImportOptions(vocabulary=tmp_path), Path("elsewhere"), names, (1, 1), " in data")
     (tmp_path / "mine.txt").write_text("r\n")
     options = ImportOptions(relations=tmp_path / "mine.txt")
@@ -255,9 +255,9 @@ def test_models_without_a_closed_form_are_refused_with_the_reason() -> None:
 
 def test_settings_of_source_and_user_must_agree() -> None:
     assert settled("norm", None, 1, Path("x")) == settled("norm", 1, None, Path("x")) == 1
-    with pytest.raises(InputError, match="its norm is 1, not 2; leave out --norm"):
+    with pytest.raises(InputError, match="its norm is 1, not 2; leave out `norm`"):
         settled("norm", 2, 1, Path("x"))
-    with pytest.raises(InputError, match="does not say its model; say it with --model"):
+    with pytest.raises(InputError, match="does not say its model; say it with `model`"):
         settled("model", None, None, Path("x"))
     assert number([0.5], "x", Path("x")) == number(torch.tensor([0.5]), "x", Path("x")) == 0.5
     values: list[Any] = [None, "x", [1, 2], 0, np.nan, {}]

@@ -94,7 +94,7 @@ def test_arrays_may_come_from_the_checkpoint_alone(tmp_path: Path) -> None:
     made = write(tmp_path)
     for name in ("entity_embedding.npy", "relation_embedding.npy", "config.json"):
         (made["run"] / name).unlink()
-    with pytest.raises(InputError, match="does not say its model; say it with --model"):
+    with pytest.raises(InputError, match="does not say its model; say it with `model`"):
         read(made["run"], ImportOptions(vocabulary=made["data"]))
     found = read(made["run"] / "checkpoint", ImportOptions(vocabulary=made["data"], model="rotate"))
     np.testing.assert_allclose(our_scores(found.to_model()), expected("RotatE", made), rtol=1e-5)
@@ -107,7 +107,7 @@ def test_the_checkpoint_is_right_where_config_json_is_wrong(tmp_path: Path) -> N
     found = read(made["run"], ImportOptions(vocabulary=made["data"]))
     assert found.notes == ["config.json says gamma 99.0, the checkpoint 12; the checkpoint's was used"]
     np.testing.assert_allclose(our_scores(found.to_model()), expected("RotatE", made), rtol=1e-5)
-    with pytest.raises(InputError, match=r"its gamma is 12.0, not 9.0; leave out --gamma"):
+    with pytest.raises(InputError, match=r"its gamma is 12.0, not 9.0; leave out `gamma`"):
         read(made["run"], ImportOptions(vocabulary=made["data"], gamma=9.0))
     (made["run"] / "checkpoint").unlink()
     found = read(made["run"], ImportOptions(vocabulary=made["data"], gamma=GAMMA))

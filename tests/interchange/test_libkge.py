@@ -84,7 +84,7 @@ def test_the_pair_of_state_and_meta_and_older_keys_are_read(tmp_path: Path) -> N
     found = read(tmp_path / "checkpoint_best.pt", ImportOptions(model="rotate"))
     assert "LibKGE's default, 1, was taken" in found.notes[0]
     np.testing.assert_allclose(our_scores(found.to_model()), expected("rotate", tables, 1), rtol=1e-5)
-    with pytest.raises(InputError, match="does not say its model; say it with --model"):
+    with pytest.raises(InputError, match="does not say its model; say it with `model`"):
         read(tmp_path / "checkpoint_best.pt", ImportOptions())
 
 

@@ -139,7 +139,7 @@ def test_models_without_a_closed_form(tmp_path: Path, key: str, name: str) -> No
 
 def test_what_may_be_distmult_is_not_guessed(tmp_path: Path) -> None:
     write(tmp_path, "transe")
-    with pytest.raises(InputError, match=r"fit TransE, and DistMult as well.*; if it is TransE, say --model transe"):
+    with pytest.raises(InputError, match=r"fit TransE, and DistMult as well.*; if it is TransE, say `model=.transe.`"):
         read(tmp_path, ImportOptions())
     with pytest.raises(InputError, match="no rel_embedding_range, so it is not RotatE"):
         read(tmp_path, ImportOptions(model="rotate"))
@@ -148,7 +148,7 @@ def test_what_may_be_distmult_is_not_guessed(tmp_path: Path) -> None:
 def test_a_wrong_gamma_norm_or_model_is_caught(tmp_path: Path) -> None:
     write(tmp_path, "rotate")
     for options, message in (
-        (ImportOptions(gamma=12.0), "rel_embedding_range is 2; --gamma 12 would make it 3.5; leave out --gamma"),
+        (ImportOptions(gamma=12.0), "rel_embedding_range is 2; a `gamma` of 12 would make it 3.5; leave out `gamma`"),
         (ImportOptions(norm=2), "its norm is 1, not 2"),
         (ImportOptions(model="transe"), "its model is rotate, not transe"),
     ):

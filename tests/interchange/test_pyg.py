@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_one_clear_line(tmp_path: Path) -> None:
         return str(refusal.value)
 
     good = [[1.0, 2.0], [3.0, 4.0]]
-    assert "give --model transe" in message(ImportOptions(), re=good, rel=good)
+    assert 'give `model="transe"`' in message(ImportOptions(), re=good, rel=good)
     assert "its model is transe, not rotate" in message(ImportOptions(model="rotate"), re=good, rel=good)
     assert "its norm is 2, not 1" in message(ImportOptions(norm=1), re=good, im=good, rel=good)
     complex_state = {"re": good, "im": good, "rel": good, "rel_emb_im.weight": good}

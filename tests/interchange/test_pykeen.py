@@ -110,7 +110,7 @@ def test_facts_of_the_conversion_and_of_json(folder: Path) -> None:
     (folder / "pipeline_config.json").write_text(json.dumps(said))
     assert read(folder, ImportOptions()).embedding.geometry == TransE(6, 2)
     for options in (ImportOptions(model="rotate"), ImportOptions(norm=1)):
-        with pytest.raises(FileError, match="leave out --"):
+        with pytest.raises(FileError, match="leave out `"):
             read(folder, options)
     (folder / "pipeline_config.json").write_text('{"pipeline": {"model": "DistMult"}}')
     with pytest.raises(FileError, match="DistMult scores by a product"):
@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_one_clear_line(folder: Path) -> None:
         return str(refusal.value)
 
     good = tables("transe")
-    assert "give --model transe" in message(good, ImportOptions())
+    assert 'give `model="transe"`' in message(good, ImportOptions())
     assert "no state dict" in message([1, 2])
     assert "entity_representations" in message({"x": torch.zeros(2, 2)})
     assert "neither TransE nor RotatE" in message(good | {"interaction.weight": torch.zeros(2)})
@@ -216,7 +216,7 @@ def test_labels_that_are_missing_or_damaged(folder: Path) -> None:
     with pytest.raises(FileError, match="not a table of ids"):
         read(folder, ImportOptions(model="transe"))
     path.unlink()
-    with pytest.raises(FileError, match="--vocabulary"):
+    with pytest.raises(FileError, match="with `vocabulary`"):
         read(folder, ImportOptions(model="transe"))
     (folder / "names.txt").write_text("a\nb\nc\nd\ne\n")
     foreign = read(folder, ImportOptions(model="transe", entities=folder / "names.txt"))

@@ -196,7 +196,7 @@ def damage(made: dict[str, Any], how: str) -> None:
         ("version", "version 'soon'"),
         ("unversioned", "cannot be read"),
         ("names", "1 labels for 2 entity rows"),
-        ("nameless", r"no such file; give --vocabulary .*\(the run had them in data/graph\)"),
+        ("nameless", r"no such file; give `vocabulary=...`, .*\(the run had them in data/graph\)"),
         ("twice", "'e0' occurs twice"),
     ],
 )

@@ -58,7 +58,7 @@ def test_what_does_not_fit_is_one_clear_line(path: Path) -> None:
         assert "\n" not in str(refusal.value)
         return str(refusal.value)
 
-    assert "give --model transe" in message()
+    assert 'give `model="transe"`' in message()
     assert "no rotate that can be inverted" in message(model="rotate")
     (path.parent / "data.tsv").write_text("b\tr\ta\nc\tr\ta\n")
     assert "3 entities, and the model has 2" in message(model="transe", vocabulary=path.parent / "data.tsv")

@@ -137,7 +137,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert read.names.name("e1") == "one"
     assert main(["check", str(half)]) == 0
     assert main(["compact", str(whole), "--out", str(half)]) == 2
-    assert "holds a model; choose another directory, or --overwrite it" in capsys.readouterr().err
+    assert "holds a model; choose another directory, or replace it with --overwrite" in capsys.readouterr().err
     assert main(["compact", str(whole), "--out", str(whole), "--overwrite"]) == 2
     assert "is the model itself" in capsys.readouterr().err
     assert main(["compact", str(whole), "--out", str(half), "--overwrite", "--json"]) == 0

@@ -17,6 +17,7 @@ from ookg.model.held_out import HeldOut
 from ookg.models.embedding import Embedding
 from ookg.research.reproduction.settings import PaperSettings
 from ookg.training.loop import TrainingRun
+from ookg.training.plan import TRIPLE_BYTES
 from ookg.training.settings import PRESETS, TrainingSettings
 from ookg.training.trainer import Trainer
 
@@ -155,3 +156,17 @@ def test_numbers_that_cannot_be() -> None:
     for name in ("steps", "held_out"):
         with pytest.raises(InputError, match=f"{name} -1; it must be 0 or more"):
             SMALL.changed({name: -1})
+
+
+def test_a_plan_counts_the_best_vectors_where_they_are_kept() -> None:
+    triples = graph()
+    valid = triples.select(np.arange(10))
+    waiting = replace(SMALL, validate_every=10, patience=2)
+    copy = 4 * (
+        len(triples.entities) * SMALL.geometry.entity_width + len(triples.relations) * SMALL.geometry.relation_width
+    )
+    plain = ookg.plan_training(triples, waiting, device="cpu").memory_bytes  # it has nothing to validate on
+    assert ookg.plan_training(triples, waiting, valid=valid, device="cpu").memory_bytes == plain + copy
+    assert ookg.plan_training(triples, SMALL, valid=valid, device="cpu").memory_bytes == plain  # the last ones count
+    held_out = ookg.plan_training(triples, replace(waiting, held_out=40), device="cpu")
+    assert held_out.memory_bytes == plain + copy - 40 * TRIPLE_BYTES

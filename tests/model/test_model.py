@@ -74,6 +74,41 @@ def test_names_that_nothing_has_are_refused_with_those_that_there_are(line: Mode
             call()
 
 
+def test_an_unknown_option_of_an_answer_is_refused_with_those_that_there_are(line: Model) -> None:
+    names = "combine, top, known_answers, new_answers, min_probability, blank_nodes, explain, approximate"
+    wrong: dict[str, Any] = {"tops": 3}
+    for call in (
+        lambda: line.predict(head="a", relation="far", **wrong),
+        lambda: line.likely(entity="a", **wrong),
+        lambda: line.extend(NEW).predict_all([ookg.Question("far", head="a")], **wrong),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert str(refusal.value) == f"unknown option 'tops'; the options of an answer are {names}"
+
+
+def test_what_is_of_another_type_is_refused_in_words(line: Model) -> None:
+    ask: dict[str, Any] = {"head": "a", "relation": "far"}
+    extended: Any = line.extend(NEW)
+    calls: dict[str, Callable[[], object]] = {
+        "head 3 is no text; give such as '3'": lambda: line.predict(**ask | {"head": 3}),
+        r"head \['a'\] is no text": lambda: line.predict(**ask | {"head": ["a"]}),
+        "relation None is no text": lambda: line.predict(**ask | {"relation": None}),
+        "name 3 is no text": lambda: extended.likely(3),
+        "name 3.0 is no text": lambda: extended.neighbors(3.0),
+        "a probability of 0.5; give one from 0 to 1": lambda: line.predict(**ask | {"min_probability": "0.5"}),
+        r"options {'top': 3}; give them by keyword, such as top=3": lambda: line.predict(
+            **ask | {"options": {"top": 3}}
+        ),
+        r"questions \['a'\]; give a list such as": lambda: extended.predict_all(["a"]),
+        r"questions Question\(": lambda: extended.predict_all(ookg.Question("far", head="a")),
+    }
+    for message, call in calls.items():
+        with pytest.raises(InputError, match=message):
+            call()
+    assert line.predict(**ask | {"min_probability": None, "top": np.int64(1)}).answers
+
+
 def test_embed_reports_what_it_does_not_use(line: Model) -> None:
     found = line.embed(
         [

@@ -266,7 +266,7 @@ def test_known_entities_and_new_answers_have_evidence_too(countries: Model) -> N
 
 def test_combine_needs_the_training_triples(model: Model) -> None:
     for combine in (True, RankingWeights()):
-        with pytest.raises(InputError, match=r"combine needs the training triples.*import it with --triples"):
+        with pytest.raises(InputError, match=r"combine needs the training triples.*import it with its triples"):
             bare(model).predict(GIVEN, head="x", relation="r0", combine=combine)
     assert bare(model).predict(GIVEN, head="x", relation="r0", refine=FEW).answers
 

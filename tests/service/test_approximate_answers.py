@@ -65,4 +65,6 @@ def test_a_server_without_one_says_so(serve: Serve) -> None:
     client = serve()
     assert client.post("/v1/predict", json=ASK).json()["recall"] is None
     refused = problem(client.post("/v1/predict", json=ASK | {"approximate": True}), 422)
-    assert refused == "this server answers exactly; start it with --approximate, or leave `approximate` out"
+    assert (
+        refused == "this server answers exactly; start it with `ookg serve --approximate`, or leave `approximate` out"
+    )

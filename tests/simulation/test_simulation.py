@@ -364,7 +364,7 @@ def test_a_crash_while_storing_leaves_the_old_choice(
 
 def test_a_model_without_triples_or_settings_is_refused(checkpoint: Checkpoint) -> None:
     bare = replace(checkpoint, graph=None)
-    with pytest.raises(InputError, match="import it with --triples"):
+    with pytest.raises(InputError, match="import it with its triples"):
         audit(bare)
     foreign = replace(checkpoint, settings={"margin": 4.0})
     with pytest.raises(InputError, match="imported, and how it was trained is not known"):

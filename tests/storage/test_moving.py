@@ -136,9 +136,9 @@ def test_a_journal_in_a_database_moves_to_a_file_alone(
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     filled(directory, postgres.url())
-    with pytest.raises(InputError, match="--to file first"):
+    with pytest.raises(InputError, match="`to=None` first"):
         move_journal(directory, postgres.url("other"), postgres.url())
-    with pytest.raises(InputError, match="--journal"):
+    with pytest.raises(InputError, match="`journal`"):
         move_journal(directory, None)
     assert open_journal(directory, postgres.url()).last == 4
 

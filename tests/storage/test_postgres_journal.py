@@ -114,7 +114,7 @@ def test_a_directory_never_falls_back_to_another_journal(
     journal.append("add", [A], nothing)
     line = line_of(open_journal, tmp_path)
     assert line.startswith(f"{tmp_path / MARK_FILE}: the journal of this model is in PostgreSQL, made at postgresql://")
-    assert line.endswith(f"give its address with --journal or the environment variable {VARIABLE}")
+    assert line.endswith(f"give its address with `journal` or the environment variable {VARIABLE}")
     monkeypatch.setenv(VARIABLE, postgres.url())
     assert open_journal(tmp_path).last == 1
     monkeypatch.delenv(VARIABLE)

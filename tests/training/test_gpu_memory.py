@@ -103,7 +103,7 @@ def test_tables_that_fit_into_no_memory_lie_in_a_file(monkeypatch: pytest.Monkey
     assert plan(sizes, TrainingSettings(), GPU).tables == "disk"
     assert plan(sizes, TrainingSettings(), GPU, "host").tables == "host"
     memory(monkeypatch, GIGABYTE, GIGABYTE)
-    with pytest.raises(InputError, match=r"2\.4 GB do not fit .* 1\.0 GB are free; use --tables disk"):
+    with pytest.raises(InputError, match=r"2\.4 GB do not fit .* 1\.0 GB are free; use `tables=.disk.`"):
         plan(sizes, TrainingSettings(), GPU, "host")
     assert plan((1000, 10, 500), TrainingSettings(), GPU, "disk").tables == "disk"
 

@@ -216,12 +216,12 @@ def test_a_damaged_state_is_refused(graph: Triples, tmp_path: Path) -> None:
 @pytest.mark.parametrize("header", [{"fingerprint": {}}, {"fingerprint": {}, "validations": 5, "seconds": 1}, [1]])
 def test_a_state_without_what_belongs_to_it_is_refused(header: Any, graph: Triples, tmp_path: Path) -> None:
     save_file({"x": torch.zeros(1)}, tmp_path / STATE_FILE, {"ookg": json.dumps(header)})
-    with pytest.raises(ModelFileError, match=r"damaged training state .*; remove it, or train with --overwrite"):
+    with pytest.raises(ModelFileError, match=r"damaged training state .*; remove it, or train with `overwrite=True`"):
         ookg.train(graph, SMALL, out=tmp_path, device="cpu", resume=True)
 
 
 def test_tables_beyond_memory_are_refused() -> None:
-    with pytest.raises(InputError, match=r"no memory for tables of 1,000,000,000 × 1,000,000 numbers; lower --dim"):
+    with pytest.raises(InputError, match=r"no memory for tables of 1,000,000,000 × 1,000,000 numbers; lower `dim`"):
         Tables.initial(10**9, 1, TrainingSettings(dim=1_000_000), torch.device("cpu"))
 
 

@@ -186,7 +186,7 @@ def test_compact_moments_do_not_stand_still() -> None:
 
 
 def test_compact_adam_is_for_a_gpu() -> None:
-    with pytest.raises(ValueError, match="optimizer compact-adam is for a GPU; use --optimizer sparse-adam or adagrad"):
+    with pytest.raises(ValueError, match="optimizer compact-adam is for a GPU; use `optimizer` sparse-adam or adagrad"):
         Trainer(TRIPLES, *SIZES, SETTINGS.changed({"optimizer": "compact-adam"}))
 
 

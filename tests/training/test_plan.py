@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from ookg.errors import InputError
 from ookg.training import plan as planning
 from ookg.training.loop import TrainingRun
-from ookg.training.plan import plan, room_for, steps_per_second
+from ookg.training.plan import Wanted, plan, room_for, steps_per_second
 from ookg.training.settings import TrainingSettings
 from ookg.training.tables import Place, Room, Tables
 from ookg.training.trainer import Trainer
@@ -66,6 +66,27 @@ def test_a_plan_in_words_and_values(memory: Callable[[int | None], None]) -> Non
     assert second == "plan: 50.0 steps of 1,024 triples per second, about 7 minutes for 20,000 steps"
     assert there.to_dict()["seconds"] == 400.0
     assert there.to_dict()["tables"] == "device"
+
+
+def test_the_copy_of_the_best_vectors_counts_where_it_is_kept(memory: Callable[[int | None], None]) -> None:
+    # 1 M × 100 numbers of 4 bytes are 0.4 GB, beside 1.3 GB for the rest.
+    sizes, settings, gpu = (1_000_000, 10, 500_000), TrainingSettings(dim=100), torch.device("cuda")
+    copy = 4 * 100 * (1_000_000 + 10)
+    cases: list[tuple[torch.device, float, Wanted, int]] = [
+        (CPU, 3, "device", copy),
+        (CPU, 3, "disk", 0),
+        (gpu, 4, "device", copy),
+        (gpu, 1.5, "device", 0),  # then it goes to the machine's memory
+        (gpu, 4, "host", 0),
+    ]
+    for device, free, wanted, counted in cases:
+        memory(int(free * GIGABYTE))
+        with_copy, without = (plan(sizes, settings, device, wanted, keeps_best=keeps) for keeps in (True, False))
+        assert with_copy.memory_bytes - without.memory_bytes == counted, (device, free, wanted)
+    # What fits alone, and not with the copy beside it, goes into a file.
+    memory(int(1.8 * GIGABYTE))
+    assert plan(sizes, settings, CPU).tables == "device"
+    assert plan(sizes, settings, CPU, keeps_best=True).tables == "disk"
 
 
 def test_a_measurement_leaves_nothing_behind() -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import ookg
 from ookg.errors import InputError
 from ookg.training.settings import PRESETS, TrainingSettings, preset, read_settings
 
@@ -67,3 +70,32 @@ def test_toml_file(tmp_path: Path) -> None:
         read_settings(tmp_path / "none.toml")
     with pytest.raises(InputError, match="unknown preset"):
         preset("fb15")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"dim": "3"}, "dim '3'; it must be of type int"),
+        ({"dim": 3.5}, "dim 3.5; it must be of type int"),
+        ({"steps": True}, "steps True; it must be of type int"),
+        ({"lr": "fast"}, "lr 'fast'; it must be of type float"),
+        ({"subsampling": 1}, "subsampling 1; it must be of type bool"),
+        ({"lr_drops": 0.5}, "lr_drops 0.5; it must be of type tuple"),
+        ({"model": None}, "model None; it must be of type str"),
+    ],
+)
+def test_values_of_another_type_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TrainingSettings(**values)
+
+
+def test_numbers_of_numpy_and_lists_are_taken() -> None:
+    settings = TrainingSettings(dim=np.int64(3), lr=np.float32(0.5), margin=2, lr_drops=[0.5, 1])  # type: ignore[arg-type]
+    assert settings == TrainingSettings(dim=3, lr=0.5, margin=2.0, lr_drops=(0.5, 1.0))
+    assert json.loads(json.dumps(settings.to_dict()))["dim"] == 3
+
+
+def test_settings_that_are_none_are_refused() -> None:
+    wrong: Any = {"dim": 3}
+    with pytest.raises(InputError, match=r"settings {'dim': 3}; give such as ookg.TrainingSettings\(dim=100\)"):
+        ookg.train([("a", "r", "b")], wrong)

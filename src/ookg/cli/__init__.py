@@ -11,11 +11,13 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import NoReturn
 
+from ookg.cli.options import in_options, speak_of
 from ookg.errors import InputError, OokgError, TrainingInterrupted, one_line
 from ookg.system.machine import lacks_memory
 from ookg.system.progress import silence, tell
 
 SMALLER = "use a smaller --dim, --batch or --negatives, or less data at once"
+MAY_BE_EMPTY = ("--author",)  # to say nobody; else it is a path or a name that was lost on the way
 
 COMMANDS = (
     "train",
@@ -64,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         sys.stdout.flush()
     except TrainingInterrupted as stop:
-        tell(f"ookg: {stop}")
+        tell(f"ookg: {in_options(str(stop))}")
         return 130
     except OokgError as error:
-        tell(f"ookg: {error}")
+        tell(f"ookg: {in_options(str(error))}")
         return 2
     except KeyboardInterrupt:
         tell("ookg: interrupted")
@@ -91,7 +93,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    for text in argv:
+    for place, text in enumerate(argv):
+        said = argv[place - 1] if place and not text else text.removesuffix("=")  # --out '' and --out=
+        if (not text or text == f"{said}=") and said.startswith("--") and said not in MAY_BE_EMPTY:
+            raise InputError(f"{said} ''; give it a value (a variable of the shell may be empty)")
         if text.startswith("--") and text.endswith("=--"):  # which argparse takes for no value at all
             raise InputError(f"argument {text!r}; -- is no value, give another")
         if any("\ud800" <= character <= "\udfff" for character in text):
@@ -102,7 +107,10 @@ def _run(argv: list[str]) -> int:
     if not argv:
         parser.print_help()
         return 0
-    arguments = parser.parse_args(argv)
+    arguments, others = parser.parse_known_args(argv)
+    if others:  # argparse would point to the help of all commands
+        arguments.parser.error(f"unrecognized arguments: {' '.join(others)}")
+    speak_of(arguments.parser)
     code: int = arguments.run(arguments)
     return code
 
@@ -136,5 +144,5 @@ def command_parser(commands: list[str]) -> argparse.ArgumentParser:
         module = import_module(f"ookg.cli.{name}{'_' * iskeyword(name)}")
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.__doc__)
         module.configure(subparser)
-        subparser.set_defaults(run=module.run)
+        subparser.set_defaults(run=module.run, parser=subparser)
     return parser

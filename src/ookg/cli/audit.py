@@ -23,6 +23,7 @@ from ookg.cli.console import (
     print_notes,
     print_table,
 )
+from ookg.cli.options import in_options
 from ookg.cli.simulating import add_simulation_options, chosen_hiding
 from ookg.cli.status import status_in_words
 
@@ -113,7 +114,7 @@ def _print(audit: Audit, shown: Callable[[str], str]) -> None:
             print_table(columns, rows, f"\nRelations in which newcomers lose {title}")
     print()
     for line in audit.advice:
-        print(f"- {line}")
+        print(f"- {in_options(line)}")
     for name, calibration in audit.calibration.items():
         hits, mrr = calibration.hits_at_10, calibration.mrr
         print(

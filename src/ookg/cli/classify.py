@@ -135,6 +135,8 @@ def _check_options(arguments: argparse.Namespace, *, says_how: bool) -> None:
         raise InputError("--judge has its own way to weigh evidence; leave out --weights, --max-neighbors, --refine")
     if arguments.judge_steps is not None and not arguments.judge:
         raise InputError("--judge-steps without --judge; give both")
+    if arguments.judge_steps is not None and arguments.judge_steps < 1:
+        raise InputError(f"--judge-steps {arguments.judge_steps}; it must be 1 or more")
     if arguments.save and not arguments.judge:
         raise InputError("--save trains and stores the judge, and there is none without --judge; give both")
     if arguments.save:

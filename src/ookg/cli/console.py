@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ookg.cli.options import in_options
 from ookg.system.display import PREFIXES, in_full, shortened, spelled_out, visible
 from ookg.system.progress import tell
 
@@ -456,7 +457,7 @@ def repeated(key: str | None, batch: int, last: int) -> str:
 def print_notes(notes: Sequence[str]) -> None:
     """What a person should know of the result, on standard error."""
     for text in notes:
-        note(f"note: {text}")
+        note(f"note: {in_options(text)}")
 
 
 def check_output(

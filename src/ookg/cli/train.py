@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
     sizes = f"{len(triples):,} triples, {len(triples.entities):,} entities, {len(triples.relations):,} relations"
     note(f"{triples.source}: {sizes}")
     if arguments.dry_run:
-        return _print_plans(arguments, triples, settings)
+        return _print_plans(arguments, triples, settings, valid)
     try:
         model = train_together(
             triples,
@@ -193,14 +193,28 @@ def _quality_in_words(quality: dict[str, Any] | None) -> str:
     return f"{quality['figure']} {quality['value']:.3f} on {quality['triples']:,} {quality['of']}"
 
 
-def _print_plans(arguments: argparse.Namespace, triples: Triples, settings: list[TrainingSettings]) -> int:
+def _print_plans(
+    arguments: argparse.Namespace, triples: Triples, settings: list[TrainingSettings], valid: Triples | None
+) -> int:
     """What training each model would take; what would be refused is refused."""
-    from ookg.model.train import Storage, plan_training
+    from ookg.model.train import Storage, places_together, plan_training
 
-    Storage(Path(arguments.out), arguments.resume, arguments.overwrite).prepare()
-
-    where: dict[str, Any] = {"out": arguments.out, "device": arguments.device, "tables": arguments.tables}
-    plans = [plan_training(triples, one, **where) for one in settings]
+    plans = []
+    for one, place in zip(settings, places_together(settings, arguments.out), strict=True):
+        assert place is not None  # there is an --out
+        Storage(place, arguments.resume, arguments.overwrite).prepare()
+        plans.append(
+            plan_training(
+                triples,
+                one,
+                out=place,
+                valid=valid,
+                device=arguments.device,
+                resume=arguments.resume,
+                overwrite=arguments.overwrite,
+                tables=arguments.tables,
+            )
+        )
     if arguments.json:
         print_json({"plans": [one.to_dict() for one in plans]})
         return 0

@@ -124,7 +124,9 @@ def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
         raise InputError(f"{folder}: already holds {foreign[0]}, which would make the data set ambiguous; move it")
     present += [name for name in TARGETS.values() if (folder / name).exists()]
     if present and not overwrite:
-        raise InputError(f"{folder}: already holds {present[0]}; choose another folder, or overwrite with --overwrite")
+        raise InputError(
+            f"{folder}: already holds {present[0]}; choose another folder, or write over it with `overwrite=True`"
+        )
 
 
 def write_dataset(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> None:

@@ -220,4 +220,6 @@ def check_few_shot_target(folder: str | Path, *, overwrite: bool = False) -> Non
     if foreign:
         raise InputError(f"{folder}: already holds {foreign[0]}, which would make the data set ambiguous; move it")
     if there and not overwrite:
-        raise InputError(f"{folder}: already holds {there[0]}; choose another folder, or overwrite with --overwrite")
+        raise InputError(
+            f"{folder}: already holds {there[0]}; choose another folder, or write over it with `overwrite=True`"
+        )

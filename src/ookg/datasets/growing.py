@@ -154,7 +154,9 @@ def check_growing_target(folder: str | Path, snapshots: int, *, overwrite: bool 
     check_target(folder)
     there = sorted(int(path.name) for path in snapshot_folders(folder))
     if there and not overwrite:
-        raise InputError(f"{folder}: already holds snapshots; choose another folder, or overwrite with --overwrite")
+        raise InputError(
+            f"{folder}: already holds snapshots; choose another folder, or write over it with `overwrite=True`"
+        )
     if there and there[-1] >= snapshots:
         remedy = "remove it, or choose another folder"
         raise InputError(f"{folder}: already holds snapshot {there[-1]}, which would stay beside {snapshots}; {remedy}")

@@ -159,7 +159,7 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
             raise InputError(f"data set {dataset.name} has no labelled claims; leave the task out")
         if shots is None:
             problem = f"data set {dataset.name} has tasks of newcomers with few triples"
-            raise InputError(f"{problem}; say how many of each are given with --shots, such as 3")
+            raise InputError(f"{problem}; say how many of each are given, such as `shots=3`")
         asked = dataset.at(tasks or "test", shots)
         figures = evaluate_few_shot(
             model, asked, weights=weights, limit=limit, options=options("all"), progress=progress
@@ -440,7 +440,7 @@ def evaluate_triplet_classification(
     for name, split in (("valid", dataset.valid), ("test", dataset.test)):
         if split.truth is None:
             problem = f"data set {dataset.name}: {name} has no label column"
-            raise InputError(f"{problem}; triplet classification needs one, use --task link-prediction")
+            raise InputError(f'{problem}; triplet classification needs one, use `task="link-prediction"`')
     weights = weights or model.defaults.weights(Degree())
     given = find_given(model.checkpoint, dataset.aux, weights, limit, new_relations=new_relations)
     given = given.refined_by(model.defaults.refinement(refine))

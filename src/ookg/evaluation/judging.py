@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -112,7 +113,7 @@ def _fitted(checkpoint: Checkpoint, dataset: EncodedDataset, settings: JudgeSett
             "ookg": __version__,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "claims": len(dataset.valid) - made,
-            "source": dataset.name,
+            "source": Path(dataset.name).name,  # where it lies is nobody's business
             "made": made,
             "share": settings.share,
             "seed": settings.seed,

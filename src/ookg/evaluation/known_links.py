@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ookg.errors import InputError
+from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.evaluation.ranks import QuestionRanks, RankFigures
 from ookg.evaluation.subject import EvaluatedModel
 from ookg.evidence.combined import CombinedScorer, RankingWeights
@@ -89,7 +89,7 @@ def evaluate_known(
         raise InputError(f"{asked.source}: no triples to ask about; give some")
     if not is_known.any():
         problem = f"{asked.source}: no triple of {len(ids):,} has known entities and a known relation"
-        raise InputError(f"{problem}; for new entities evaluate a data set with --dataset")
+        raise InputError(f"{problem}; for new entities evaluate a data set (`dataset`)")
     chosen, kept = asked.select(is_known), ids[is_known].astype(np.int64)
     more = others.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)
     true = np.concatenate([checkpoint.triples, kept, more[(more >= 0).all(axis=1)]])
@@ -124,7 +124,7 @@ def fit_known_likelihood(model: EvaluatedModel, held_out: TripleSource, seed: in
     checkpoint, triples = model.checkpoint, as_triples(held_out)
     if checkpoint.graph is None:
         problem = "this model came without its training triples, by which it is known what fits an entity"
-        raise InputError(f"{problem}; import it with --triples")
+        raise InputError(f"{problem}; {IMPORT_TRIPLES}")
     if triples.truth is not None and not triples.truth.all():
         raise InputError(f"{triples.source}: it holds triples labelled false; give true ones")
     ids = triples.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)

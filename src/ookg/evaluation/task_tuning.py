@@ -80,7 +80,7 @@ def tune_on_tasks(
     ways = choose_ways_at(given, refine, shots, seed, told)
     if ways is None:
         problem = f"fewer than {FEWEST_QUESTIONS} questions in the valid-tasks of {dataset.name}"
-        raise InputError(f"{problem}, too few to choose by; leave --tasks out, to choose on hidden entities")
+        raise InputError(f"{problem}, too few to choose by; choose on hidden entities (`Model.tune`)")
     stored = model.defaults.choice
     calibration, likelihood = dict(stored.calibration), dict(stored.likelihood)
     calibration.pop("chosen", None)

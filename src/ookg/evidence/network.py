@@ -29,7 +29,9 @@ WEIGHT = (
     1.0  # by default; on valid-tasks of FB15k-237 and given triples of FB15k that were held out, 1 to 2 ranked best
 )
 LEAST = 15.0  # the logarithm of 1/p from which on an answer has no evidence
+LIKE_NEW = 50  # which of the known answers, by rank, new ones are put on a level with
 NO_LINK = -1
+TINY = 1e-30
 
 _GivenLinks = tuple[Array, Array, Array, Array]
 
@@ -62,10 +64,13 @@ class Network(Source):
 
         evidence(a) = log p(a) + 15, or 0 if that is less
 
-    s: what the network says of an answer; a new one is in the same unit, and no part of the sum. Answers are those that
-    messages reach, at most three links from e, and those that have stood at that end of q; for others there is no
-    evidence. Nor is there any without a network, about a relation that it does not know, and about an entity that has
-    no link over one that it knows. Links over such relations are passed over.
+    s: what the network says of an answer. Answers are those that messages reach, at most three links from e, and those
+    that have stood at that end of q; for others there is no evidence. Nor is there any without a network, about a
+    relation that it does not know, and about an entity that has no link over one that it knows. Links over such
+    relations are passed over.
+
+    About answers that are new the network knows too little. They all have the evidence of the fiftieth best known one,
+    so that the rest of what speaks for and against them counts as it does without a network.
 
     ends: how often an entity has stood at each end of a relation; num_known: how many entities are known
     network: None: it says nothing
@@ -112,19 +117,22 @@ class Network(Source):
         return after
 
     def of_question(self, asked: Asked) -> Spoken:
-        """The evidence for all that messages reach, or that has stood where the answer stands."""
+        """The evidence for all that messages reach, or that has stood where the answer stands, and for all new ones."""
         network, nothing = self.network, Spoken(np.empty(0, dtype=np.int64), np.empty(0))
         if network is None or not 0 <= asked.relation < network.num_relations:
             return nothing
         answers, scores = self._scores(network, asked)
-        is_known = answers < self.num_known
-        if not is_known.any():
+        if not len(answers):
             return nothing
-        top = scores.max()
-        odds = np.exp(scores - top)
-        values = np.maximum(scores - top - np.float32(np.log(odds[is_known].sum())) + np.float32(LEAST), 0)
+        odds = np.exp(scores - scores.max())
+        shares = odds / odds.sum()
+        values = np.maximum(np.log(np.maximum(shares, np.float32(TINY))) + np.float32(LEAST), 0)
         speaks = np.flatnonzero(values > 0)
-        return _SpokenNetwork(answers[speaks], values[speaks].astype(np.float64), float(odds.sum()), odds[speaks])
+        answers, values, shares = answers[speaks], values[speaks], shares[speaks]
+        level = np.partition(values, -LIKE_NEW)[-LIKE_NEW] if len(values) >= LIKE_NEW else 0.0
+        new = np.arange(self.num_known, self._size if level else self.num_known)
+        evidence = np.append(values, np.full(len(new), level)).astype(np.float64)
+        return _SpokenNetwork(np.append(answers, new), evidence, shares)
 
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
@@ -186,6 +194,7 @@ class Network(Source):
         times = self._times(asked, others[links == asked.code])
         is_answer[reached] = True
         is_answer |= times > 0
+        is_answer[self.num_known :] = False
         if asked.entity < size:
             is_answer[asked.entity] = False
         answers = np.flatnonzero(is_answer)
@@ -241,15 +250,15 @@ def _column(degree: IntArray) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _SpokenNetwork(Spoken):
-    """total: the sum of the odds of all answers; odds: (answers,) in the same unit"""
+    """shares: (known answers,) the probability of each; new ones come after these, and have none"""
 
-    total: float
-    odds: Scores
+    shares: Scores
 
     def why(self, answers: IntArray) -> list[Why | None]:
-        """How likely each answer is by the network, and its rank."""
-        place = np.minimum(np.searchsorted(self.entities, answers), len(self.entities) - 1)
-        is_there = self.entities[place] == answers
-        ranks = 1 + (self.odds > self.odds[place][:, None]).sum(axis=1)
-        rows = zip(is_there.tolist(), (self.odds[place] / self.total).tolist(), ranks.tolist(), strict=True)
+        """How likely each known answer is by the network, and its rank."""
+        known = self.entities[: len(self.shares)]
+        place = np.minimum(np.searchsorted(known, answers), len(known) - 1)
+        is_there = known[place] == answers
+        ranks = 1 + (self.shares > self.shares[place][:, None]).sum(axis=1)
+        rows = zip(is_there.tolist(), self.shares[place].tolist(), ranks.tolist(), strict=True)
         return [NetworkWhy(NO_LINK, NO_LINK, share, rank) if there else None for there, share, rank in rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from ookg.evidence.claims import JudgedScorer, feature_names
 from ookg.evidence.strangers import Strangers
 from ookg.extension.state import State
 from ookg.extension.vectors import entity_vectors, relation_vector
+from ookg.graph.names import MOST_LOOKED_UP, notes_on_names
 from ookg.graph.triples import Triples
 from ookg.newcomers.reducer import Degree
 from ookg.scoring.thresholds import Thresholds, Worth, checked_thresholds
@@ -116,7 +118,7 @@ def _limits_of_known(state: State, valid: Triples, ids: IntArray) -> Limits:
         remedy = "give triples of known entities and relations"
         raise InputError(f"{valid.source}: none of its {len(ids)} triples can be scored; {remedy}")
     known = checked_thresholds(scores[scored], ids[scored, 1], valid.truth[scored], len(state.relations))
-    learned = {"source": valid.source, "claims": int(scored.sum())}
+    learned = {"source": Path(valid.source).name, "claims": int(scored.sum())}
     model = state.model
     fitted = FittedThresholds.of(*known, model.relations, model.embedding.relations, learned)
     if fitted.is_seen:  # how often they are right on what was learned says nothing
@@ -205,7 +207,7 @@ def verdicts_on(state: State, claims: Triples, limits: Limits, judge: FittedJudg
     verdicts = _verdicts(claims, scores, thresholds, probability)
     if not scored.all():
         missing = f"{int((~scored).sum()):,} of {counted(len(scored), 'claim')} without a verdict"
-        notes.append(f"{missing}: an entity or the relation has no vector")
+        notes += [f"{missing}: an entity or the relation has no vector", *_on_names(state, claims.select(~scored))]
     if len(rows):
         notes += [] if judge is None else [judge_in_words(judge)]
         notes.append(_on_newcomers(len(rows), limits, judge, new_worth))
@@ -233,12 +235,29 @@ def _of_strangers(state: State, ids: IntArray) -> FloatArray:
     return Strangers(state.graph, state.model.fitting).of_claims(ids)
 
 
+def _on_names(state: State, claims: Triples) -> list[str]:
+    """Which entities and relations of claims that cannot be scored are called by their names; of many, the first."""
+    claims = claims.select(np.arange(min(len(claims), MOST_LOOKED_UP)))
+    names, ids = state.find_names(), claims.encoded(state.entities, state.relations).tolist()
+    rows = list(zip(claims, ids, strict=True))
+    ends = dict.fromkeys(labels[end] for labels, ids in rows for end in (0, 2) if not state.has_entity(ids[end]))
+    relations = dict.fromkeys(labels[1] for labels, ids in rows if not state.has_relation(ids[1]))
+
+    def said(label: str, ids: str) -> str:
+        return f"{label!r} has no vector: it is the name of {ids}; claims take ids, give that"
+
+    return [
+        *notes_on_names(ends, names, said, state.entities.__contains__),
+        *notes_on_names(relations, names, said, state.relations.__contains__),
+    ]
+
+
 def _on_known(count: int, limits: Limits) -> list[str]:
     """What to know of the verdicts on claims about known entities."""
     worth = limits.known[1]
     if count and limits.fitted.is_seen:
         held = f"{counted(count, 'claim')} about known entities held against thresholds of training triples"
-        return [f"{held}, which are too strict for what is true and new; labelled triples do better (valid)"]
+        return [f"{held}, which are too strict for what is true and new; labelled triples do better (`valid`)"]
     return (
         [f"claims about known entities: {_guessing(worth)}"] if count and worth is not None and not worth.tells else []
     )

@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 import torch
 
 from ookg.errors import InputError, unknown_name
+from ookg.extension.question import refuse_no_text
 from ookg.extension.state import State
 from ookg.extension.vectors import relation_vector
 from ookg.graph.vocabulary import Vocabulary
@@ -45,6 +46,7 @@ def relation_id(state: State, label: str) -> int:
 
 def find(labels: Vocabulary, label: str) -> int | None:
     """The id of a label, or of the IRI that it shortens (`rdf:type`); None if there is none."""
+    refuse_no_text("name", label)
     number = labels.find(label)
     return labels.find(in_full(label, labels.__contains__)) if number is None else number
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from ookg.errors import InputError
 
 
+def refuse_no_text(what: str, label: object) -> None:
+    """Refuse what is no label, such as a number: in a graph of numbers these are text."""
+    if not isinstance(label, str):
+        raise InputError(f"{what} {label!r} is no text; give such as {str(label)!r}")
+
+
 @dataclass(frozen=True)
 class Question:
     """(head, relation, ?) or (?, relation, tail)."""
@@ -16,6 +22,9 @@ class Question:
     tail: str | None = None
 
     def __post_init__(self) -> None:
+        for end, label in (("relation", self.relation), ("head", self.head), ("tail", self.tail)):
+            if label is not None or end == "relation":
+                refuse_no_text(end, label)
         if (self.head is None) == (self.tail is None):
             raise InputError("give either a head or a tail; the other one is what is asked for")
 

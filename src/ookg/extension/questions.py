@@ -76,8 +76,9 @@ class AnswerOptions:
         if index is not None and not isinstance(index, ApproximateIndex):
             remedy = "give the index, which `ookg.open(directory).approximate` reads"
             raise InputError(f"approximate {index!r} is no index; {remedy}")
-        if self.min_probability is not None and not 0 <= self.min_probability <= 1:
-            raise InputError(f"a probability of {self.min_probability}; give one from 0 to 1")
+        least = cast(object, self.min_probability)
+        if least is not None and not (isinstance(least, int | float | np.number) and 0 <= least <= 1):
+            raise InputError(f"a probability of {least}; give one from 0 to 1")
 
 
 class AnswerKeywords(TypedDict, total=False):
@@ -98,7 +99,13 @@ class AnswerKeywords(TypedDict, total=False):
 
 def answer_options(options: AnswerOptions | None = None, **changes: Unpack[AnswerKeywords]) -> AnswerOptions:
     """The options, by default those of `AnswerOptions`, with what is said by keyword instead."""
+    if not isinstance(options, AnswerOptions | None):
+        raise InputError(f"options {options!r}; give them by keyword, such as top=3, or as ookg.AnswerOptions(top=3)")
     values: dict[str, Any] = dict(changes)
+    names = list(AnswerKeywords.__annotations__)
+    for name in values:
+        if name not in names and name not in AnswerOptions.__dataclass_fields__:
+            raise InputError(f"unknown option {name!r}; the options of an answer are {', '.join(names)}")
     if "known_answers" in values:
         known = values.pop("known_answers")
         if known not in get_args(KnownAnswers):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +41,7 @@ from ookg.types import Numbers
 ID, NAME, DESCRIPTION = COLUMNS = ("id", "name", "description")
 TEXT = pa.large_string()
 MOST_IDS = 10  # in a line
+MOST_NOTES, MOST_LOOKED_UP = 5, 1000  # on labels that are names, and labels that are looked for among names
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +134,23 @@ def id_meant(
         some = ", ".join(map(repr, ids[:MOST_IDS])) + ", ..." * (len(ids) > MOST_IDS)
         raise InputError(f"{kind} {text!r} is the name of {len(ids):,} ids ({some}); give one of them")
     return ids[0] if ids else text
+
+
+def notes_on_names(
+    labels: Iterable[str], names: Names, said: Callable[[str, str], str], is_there: Callable[[str], bool] | None = None
+) -> list[str]:
+    """What is said of each label that is the name of other ids (label, ids in words); of many, of the first ones.
+
+    is_there: which ids count, all by default
+    """
+    taken = []
+    for label in islice(labels, MOST_LOOKED_UP) if len(names) else ():
+        ids = [one for one in names.find(label) if one != label and (is_there is None or is_there(one))]
+        if ids:
+            taken.append(said(label, " or ".join(map(repr, ids[:MOST_IDS]))))
+    return (
+        [*taken[:MOST_NOTES], f"{len(taken) - MOST_NOTES:,} more are names too"] if len(taken) > MOST_NOTES else taken
+    )
 
 
 def _encoded(text: str) -> bytes | None:

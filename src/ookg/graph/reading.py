@@ -5,6 +5,7 @@ Files of names are read in the same way (`graph.names`).
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 import sys
@@ -156,7 +157,8 @@ def file_start(path: Path, content: str = "triples") -> bytes:
     content: what the file should hold, for the message
     """
     if path.is_dir():
-        raise FileError(path, f"is a folder, not a file of {content}", "name one file, such as train.txt")
+        example = ", such as train.txt" if content == "triples" else ""
+        raise FileError(path, f"is a folder, not a file of {content}", f"name one file{example}")
     if path.exists() and not path.is_file() and not path.is_fifo():
         raise FileError(path, f"is a device, not a file of {content}", "give a file or a pipe")
     try:
@@ -232,6 +234,8 @@ class TextFile:
 
     def _decode(self, line: bytes, number: int) -> str:
         if b"\0" in line:
+            if number == 1 and line[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                raise FileError(self.path, "UTF-16 text", "convert it to UTF-8", number)
             raise FileError(self.path, "binary data, not text", "give TSV, CSV or Parquet", number)
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
@@ -278,7 +282,7 @@ class TextFile:
         if len(first) in (3, 4):
             return list(range(len(first)))
         raise self.wrong_columns(
-            first, "expected head, relation, tail (and a label); select with --columns or set --delimiter"
+            first, "expected head, relation, tail (and a label); select with `columns` or set `delimiter`"
         )
 
     def wrong_columns(self, first: list[str], remedy: str) -> FileError:
@@ -411,7 +415,7 @@ class NamedColumns:
         own = [name for name in names if not PANDAS_INDEX.fullmatch(name)]
         if len(own) == 3 or (len(own) == 4 and own[3].lower() == LABEL_NAME):
             return own
-        remedy = "name three of them head, relation, tail, or select them (on the command line with --columns)"
+        remedy = "name three of them head, relation, tail, or select them with `columns`"
         raise FileError(self.source, f"columns {', '.join(names)}", remedy)
 
     def text(self, column: Any, name: str) -> Any:
@@ -573,7 +577,7 @@ def _bad_value(row: list[str]) -> tuple[str, str] | None:
     return None
 
 
-def shown_row(row: list[str]) -> str:
+def shown_row(row: Any) -> str:
     """A row in a message, cut where it is long."""
     text = repr(row)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -29,7 +29,7 @@ def table_ending(path: str | Path) -> str:
     """The ending that says what a file is, in small letters; another one is refused."""
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
-        raise InputError(f"{path}: the name's ending says what is written; end it with {' or '.join(ENDINGS)}")
+        raise InputError(f"{path}: the name's ending says what it is; end it with {' or '.join(ENDINGS)}")
     return ending
 
 
@@ -71,8 +71,9 @@ def _flat(table: Any, path: str | Path) -> Any:
 
 def column_names(path: str | Path) -> list[str]:
     """The names of a file's columns; of JSON lines those of the first."""
-    path, ending = Path(path), table_ending(path)
-    file_start(path, "a table")
+    path = Path(path)
+    file_start(path, "rows")
+    ending = table_ending(path)
     try:
         if ending == ".parquet":
             return list(pq.read_schema(path).names)
@@ -92,8 +93,8 @@ def read_table(path: str | Path, columns: Sequence[str], optional: Sequence[str]
     optional: columns that may be missing; then they are not in the result
     """
     path = Path(path)
+    file_start(path, "rows")
     ending = table_ending(path)
-    file_start(path, "a table")
     wanted = (*columns, *optional)
     try:
         if ending == ".parquet":

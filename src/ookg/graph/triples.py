@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -42,6 +42,7 @@ from ookg.graph.reading import (
     joined,
     read_pipe,
     read_standard_input,
+    shown_row,
     text_delimiter,
 )
 from ookg.graph.vocabulary import Vocabulary, text_array
@@ -141,13 +142,34 @@ def as_triples(source: TripleSource, *, keep_duplicates: bool = False, progress:
     if not hasattr(source, "__iter__"):
         remedy = "give a file, a frame of pandas, polars or Arrow (a lazy one collected), or rows"
         raise InputError(f"{type(source).__name__} is no source of triples; {remedy}")
-    rows = [row if isinstance(row, str) else tuple(map(str, row)) for row in source]
-    if not all(len(row) in (3, 4) and len(row) == len(rows[0]) and not isinstance(row, str) for row in rows):
-        bad = next(row for row in rows if len(row) not in (3, 4) or len(row) != len(rows[0]) or isinstance(row, str))
-        raise InputError(f"{bad!r} is not a triple; give (head, relation, tail), or with a label in every row")
+    rows = [_row_of_text(row) for row in source]
+    if not all(len(row) in (3, 4) and len(row) == len(rows[0]) for row in rows):
+        raise _no_triple(next(row for row in rows if len(row) not in (3, 4) or len(row) != len(rows[0])))
     columns = [text_array(column).dictionary_encode() for column in zip(*rows, strict=True)] or NO_COLUMNS
     _check(columns, NoLines())
     return _from_batches(iter([columns]), "triples", TripleFormat(), keep_duplicates, progress)
+
+
+def _row_of_text(row: Any) -> tuple[str, ...]:
+    """A row that a caller gave, as text: numbers may be labels, and what is missing may not."""
+    if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__iter__"):  # of a mapping that were its keys
+        raise _no_triple(row)
+    row = tuple(row)
+    if not all(isinstance(value, str) or _is_there(value) for value in row):
+        raise InputError(f"{shown_row(row)} has no value at one of its places; drop the row, or give a label there")
+    return tuple(map(str, row))
+
+
+def _is_there(value: Any) -> bool:
+    """Whether a value is one: not None, NaN or what else frames have for nothing, nor bytes."""
+    try:
+        return value is not None and not isinstance(value, bytes) and bool(value == value)  # noqa: PLR0124 (NaN is not)
+    except (TypeError, ValueError):  # pandas' NA, an array
+        return False
+
+
+def _no_triple(row: Any) -> InputError:
+    return InputError(f"{shown_row(row)} is not a triple; give (head, relation, tail), or with a label in every row")
 
 
 def read_triples(
@@ -174,7 +196,7 @@ def read_triples(
     batches = _checked(source)
     first = next(batches, NO_COLUMNS)
     if len(first) == 4 and labels == "refused":
-        raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with --columns")
+        raise FileError(path, "has a label column, which has no place here", "select head,relation,tail with `columns`")
     if labels == "required" and not len(first[0]):
         raise FileError(path, "no triples", "give labelled ones: head, relation, tail and 1 or 0 (or -1)")
     if len(first) == 3 and labels == "required":

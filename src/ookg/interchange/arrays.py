@@ -259,7 +259,5 @@ def find_vocabulary(options: ImportOptions, kind: str, rows: int, folder: Path, 
     path = first_existing(folder, *names)
     if path is not None:
         return read_labels(path, rows, kind)
-    notes.append(
-        f"no labels of {PLURAL[kind]} are with the model: ids are the labels; --{PLURAL[kind]} FILE gives them"
-    )
+    notes.append(f"no labels of {PLURAL[kind]} are with the model: ids are the labels; `{PLURAL[kind]}=...` gives them")
     return Vocabulary([str(number) for number in range(rows)])

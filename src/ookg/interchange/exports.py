@@ -99,7 +99,7 @@ def export(vectors: Vectors, form: str, folder: str | Path, *, overwrite: bool =
         names = sorted(str(path.relative_to(staging)) for path in staging.rglob("*") if path.is_file())
         held = [name for name in names if (folder / name).exists()]
         if held and not overwrite:
-            raise InputError(f"{folder}: holds {held[0]}; choose another folder, or replace it with --overwrite")
+            raise InputError(f"{folder}: holds {held[0]}; choose another folder, or replace it with `overwrite=True`")
     return names
 
 

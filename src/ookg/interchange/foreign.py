@@ -220,10 +220,10 @@ def settled(option: str, given: Any, stated: Any, path: Path) -> Any:
     """A setting that the source states or the user gives; where both do, they must agree."""
     if stated is None:
         if given is None:
-            raise FileError(path, f"does not say its {option}", f"say it with --{option}")
+            raise FileError(path, f"does not say its {option}", f"say it with `{option}`")
         return given
     if given is not None and given != stated:
-        raise FileError(path, f"its {option} is {stated}, not {given}", f"leave out --{option}")
+        raise FileError(path, f"its {option} is {stated}, not {given}", f"leave out `{option}`")
     return stated
 
 
@@ -249,8 +249,9 @@ def read_vocabularies(
         place = options.vocabulary or folder
         path = given or first_existing(place, *usual)
         if path is None:
-            remedy = f"give --vocabulary FOLDER with {usual[0]}, or --{'entities' if kind == 'entity' else 'relations'}"
-            raise FileError(place, f"no {kind} labels here ({', '.join(usual)})", f"{remedy} FILE{hint}")
+            files = "entities" if kind == "entity" else "relations"
+            remedy = f"give `vocabulary=...` with {usual[0]}, or `{files}=...`"
+            raise FileError(place, f"no {kind} labels here ({', '.join(usual)})", f"{remedy}{hint}")
         vocabularies.append(read_labels(path, size, kind))
     return vocabularies[0], vocabularies[1]
 

@@ -41,7 +41,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     parts; a relation holds x with the phase x·π / embedding_range, embedding_range = (γ + 2) / d. No constraint.
 
     embedding_range comes from `checkpoint` where there is one, as a resumed run can leave a wrong γ in config.json;
-    without it from --gamma, or else from config.json. The labels, `entities.dict` and `relations.dict`, are with the
+    without it from `gamma`, or else from config.json. The labels, `entities.dict` and `relations.dict`, are with the
     data, not with the model.
     """
     folder = folder_of(source)

@@ -101,7 +101,7 @@ def _weight(path: Path, state: dict[str, Any], prefix: str) -> torch.Tensor:
 
 def _norm(path: Path, stated: Any, options: ImportOptions, notes: list[str]) -> int:
     if stated is None and options.norm is None:
-        notes.append("the file does not say its l_norm; LibKGE's default, 1, was taken (--norm says another)")
+        notes.append("the file does not say its l_norm; LibKGE's default, 1, was taken (`norm` says another)")
         return 1
     norm = number(settled("norm", options.norm, stated, path), "l_norm", path)
     if norm not in (1, 2):

@@ -60,7 +60,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     phase x·π / `rel_embedding_range`; no constraint.
 
     RotatE is recognised by its `rel_embedding_range`. TransE's parameters look like DistMult's, and the file has no
-    `p_norm` and no `norm_flag`: give them with --model, --norm and --normalised. Labels: `entity2id.txt` and
+    `p_norm` and no `norm_flag`: give them with `model`, `norm` and `normalised`. Labels: `entity2id.txt` and
     `relation2id.txt` of the data folder; `train2id.txt` can be given as the training triples.
     """
     folder = folder_of(source)
@@ -133,7 +133,7 @@ def _rows(path: Path, key: str, value: Any) -> Any:
 def _must_be_transe(path: Path, options: ImportOptions) -> None:
     if options.model is None:
         problem = "its parameters fit TransE, and DistMult as well, which has no closed form"
-        raise FileError(path, problem, "if it is TransE, say --model transe")
+        raise FileError(path, problem, 'if it is TransE, say `model="transe"`')
     if options.model != "transe":
         raise FileError(path, "no rel_embedding_range, so it is not RotatE", CONVERSION)
 
@@ -141,21 +141,23 @@ def _must_be_transe(path: Path, options: ImportOptions) -> None:
 def _range(path: Path, state: dict[str, Any], options: ImportOptions, d: int) -> float:
     span = number(state["rel_embedding_range"], "rel_embedding_range", path)
     if options.gamma is not None and not math.isclose((options.gamma + EPSILON) / d, span, rel_tol=1e-4):
-        problem = f"rel_embedding_range is {span:.6g}; --gamma {options.gamma:g} would make it"
-        raise FileError(path, f"{problem} {(options.gamma + EPSILON) / d:.6g}", "leave out --gamma")
+        problem = f"rel_embedding_range is {span:.6g}; a `gamma` of {options.gamma:g} would make it"
+        raise FileError(path, f"{problem} {(options.gamma + EPSILON) / d:.6g}", "leave out `gamma`")
     return span
 
 
 def _settings(path: Path, state: dict[str, Any], options: ImportOptions, notes: list[str]) -> tuple[int, bool]:
     norm, normalised = state.get("p_norm"), state.get("norm_flag")
     if norm is None and options.norm is None:
-        notes.append("the file does not say its p_norm; OpenKE's default, 1, was taken (--norm says another)")
+        notes.append("the file does not say its p_norm; OpenKE's default, 1, was taken (`norm` says another)")
         norm = 1
     norm = number(settled("norm", options.norm, norm, path), "p_norm", path)
     if norm not in (1, 2):
         raise FileError(path, f"p_norm is {norm:g}", "only the norms 1 and 2 can be used")
     if normalised is None and options.normalised is None:
-        notes.append("the file does not say its norm_flag; OpenKE's default, true, was taken (or say --no-normalised)")
+        notes.append(
+            "the file does not say its norm_flag; OpenKE's default, true, was taken (or say `normalised=False`)"
+        )
         normalised = True
     return int(norm), bool(settled("normalised", options.normalised, normalised, path))
 

@@ -57,7 +57,7 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
     else:
         norm = options.norm or 1
         if options.norm is None:
-            notes.append("norm 1 is taken for granted, PyG's default: its files do not say p_norm; --norm 2 sets it")
+            notes.append("norm 1 is taken for granted, PyG's default: its files do not say p_norm; `norm=2` sets it")
         entities = torch.nn.functional.normalize(real, p=norm, dim=-1)
         geometry = TransE(width, norm, unit_norm=norm)
         scores = _transe_scores(real, relations, norm)
@@ -88,7 +88,7 @@ def _agree(source: Path, options: ImportOptions, model: str) -> None:
     settled("model", options.model, model, source)
     if model == TransE.name and options.model is None:
         problem = "its tables fit TransE and DistMult alike, and the file does not say which it is"
-        raise InputError(f"{source}: {problem}; give --model transe if it is TransE (DistMult cannot be inverted)")
+        raise InputError(f'{source}: {problem}; give `model="transe"` if it is TransE (DistMult cannot be inverted)')
     if model == RotatE.name:
         settled("norm", options.norm, 2, source)
 

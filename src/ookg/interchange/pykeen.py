@@ -202,7 +202,7 @@ def _model(stored: _Source, options: ImportOptions) -> str:
     if relations.shape[1] % 2 == 0 and _turns(relations):
         return RotatE.name
     problem = "its tables fit TransE and DistMult alike, and nothing here says which it is"
-    raise InputError(f"{stored.path}: {problem}; give --model transe if it is TransE (DistMult cannot be inverted)")
+    raise InputError(f'{stored.path}: {problem}; give `model="transe"` if it is TransE (DistMult cannot be inverted)')
 
 
 def _turns(relations: Tensor) -> bool:
@@ -218,7 +218,7 @@ def _norm(stored: _Source, options: ImportOptions, model: str, notes: list[str])
         return 2
     if stored.norm is None and options.norm is None:
         notes.append(
-            "norm 1 is taken for granted, PyKEEN's default: nothing here says scoring_fct_norm; --norm 2 sets it"
+            "norm 1 is taken for granted, PyKEEN's default: nothing here says scoring_fct_norm; `norm=2` sets it"
         )
         return 1
     norm = settled("norm", options.norm, stored.norm, stored.path)
@@ -258,7 +258,7 @@ def _labels(stored: _Source, options: ImportOptions, folder: Path, kind: str, ro
     places = (options.vocabulary,) if options.vocabulary else (folder / TRIPLES_FOLDER, folder)
     path = next((place / LABEL_FILES[kind] for place in places if (place / LABEL_FILES[kind]).is_file()), None)
     if path is None:
-        remedy = f"name PyKEEN's {TRIPLES_FOLDER} folder with --vocabulary"
+        remedy = f"name PyKEEN's {TRIPLES_FOLDER} folder with `vocabulary`"
         raise FileError(places[0] / LABEL_FILES[kind], "no such file", remedy)
     return _by_id(path, _label_file(path), rows, kind)
 

@@ -266,10 +266,10 @@ def _entity_names(
         path = place / f"entity_names_{kind}_{part}.json"
         if not path.is_file():
             hint = f" (the run had them in {config['entity_path']})" if config.get("entity_path") else ""
-            remedy = f"give --vocabulary FOLDER, the entity path of the run{hint}, or --entities FILE"
+            remedy = f"give `vocabulary=...`, the entity path of the run{hint}, or `entities=...`"
             raise FileError(path, "no such file", remedy)
         labels.extend(_names(path, size, "entity"))
-    return vocabulary_of(labels, place, "give --entities FILE with a label of its own for each row")
+    return vocabulary_of(labels, place, "give `entities=...` with a label of its own for each row")
 
 
 def _relation_names(folder: Path, config: dict[str, Any], options: ImportOptions, size: int) -> Vocabulary:
@@ -279,7 +279,7 @@ def _relation_names(folder: Path, config: dict[str, Any], options: ImportOptions
         return read_labels((options.vocabulary or folder) / "dynamic_rel_names.json", size, "relation")
     path = folder / "config.json"
     labels = [str(one.get("name")) for one in _relations(path, config)]
-    return vocabulary_of(labels, path, "give --relations FILE with a label of its own for each row")
+    return vocabulary_of(labels, path, "give `relations=...` with a label of its own for each row")
 
 
 def _names(path: Path, size: int, kind: str) -> list[str]:

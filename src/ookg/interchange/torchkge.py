@@ -39,13 +39,13 @@ def read(source: Path, options: ImportOptions) -> ForeignModel:
         raise FileError(source, problem, "only TransE can be inverted; train TransEModel")
     if options.model is None:
         problem = "its tables fit TransE, DistMult, HolE and TorusE alike, and the file does not say which it is"
-        raise InputError(f"{source}: {problem}; give --model transe if it is TransE (the others cannot be inverted)")
+        raise InputError(f'{source}: {problem}; give `model="transe"` if it is TransE (the others cannot be inverted)')
     if options.model != TransE.name:
         raise InputError(f"{source}: TorchKGE has no {options.model} that can be inverted; train its TransEModel")
     notes: list[str] = []
     if options.norm is None:
         notes.append(
-            'dissimilarity "L2" is taken for granted, TorchKGE\'s default: its files do not say; --norm 1 is "L1"'
+            'dissimilarity "L2" is taken for granted, TorchKGE\'s default: its files do not say; `norm=1` is "L1"'
         )
     norm = options.norm or 2
     relations = table(tables[RELATIONS], source, RELATIONS)
@@ -74,7 +74,7 @@ def _vocabulary(
     labels = sorted((data.entities if kind == "entity" else data.relations).labels.to_pylist())
     if len(labels) != rows:
         problem = f"{len(labels)} {PLURAL[kind]}, and the model has {rows}"
-        remedy = f"give all the triples that TorchKGE was given, or --{PLURAL[kind]} FILE"
+        remedy = f"give all the triples that TorchKGE was given, or `{PLURAL[kind]}=...`"
         raise FileError(data.source, problem, remedy)
     return Vocabulary(labels)
 

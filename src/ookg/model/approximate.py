@@ -89,7 +89,9 @@ def make_index(model: Model, settings: IndexSettings | None = None, report: Repo
     if index.recall < settings.recall:
         problem = f"the index names {index.recall:.1%} of the ten best answers, not {settings.recall:.1%}"
         share = f"where a question scores {index.share:.0%} of the entities"
-        raise InputError(f"{problem}, {share}; nothing is stored: ask exactly, or settle for less with --recall")
+        raise InputError(
+            f"{problem}, {share}; nothing is stored: ask exactly, or settle for less with a lower `recall`"
+        )
     return index
 
 

@@ -20,7 +20,7 @@ from ookg.extension.extended import ExtendedModel
 from ookg.extension.likely import End
 from ookg.extension.lookup import names_to_suggest
 from ookg.extension.questions import AnswerKeywords, AnswerOptions, Question
-from ookg.graph.names import Names, NameSource
+from ookg.graph.names import Names, NameSource, notes_on_names
 from ookg.graph.prefixes import with_whole_iris
 from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.graph.vocabulary import Vocabulary
@@ -45,7 +45,6 @@ from ookg.training.loop import choose_device
 from ookg.training.network import NetworkSettings
 
 MANY_BATCHES = 64  # so many at once are read as one difference
-MOST_NOTES, MOST_LOOKED_UP = 5, 1000  # on what was added, and labels that are looked for among names
 
 
 @dataclass(frozen=True)
@@ -305,7 +304,7 @@ class LivingModel:
                 relations -= {relation for _, relation, _ in before}
             new = _unknown(self.model.entities, entities), _unknown(self.model.relations, relations)
             self._follow()
-            notes = _names_among(self.names, [*new[0], *new[1]])
+            notes = notes_on_names([*new[0], *new[1]], self.names, _on_a_name)
             sizes = len(new[0]), len(new[1])
             return Added(batch.changed, batch.asked - batch.changed, *sizes, batch.number, notes)
 
@@ -624,16 +623,9 @@ def _unknown(vocabulary: Vocabulary, labels: Iterable[str]) -> list[str]:
     return [label for label, place in zip(ordered, vocabulary.ids(ordered).tolist(), strict=True) if place < 0]
 
 
-def _names_among(names: Names, labels: list[str]) -> list[str]:
-    """What to say of new labels that are the names of other ids; of many, of the first ones."""
-    alike = [] if not len(names) else [(label, names.find(label)) for label in labels[:MOST_LOOKED_UP]]
-    taken = [(label, [one for one in ids if one != label]) for label, ids in alike]
-    taken = [(label, ids) for label, ids in taken if ids]
-    notes = [
-        f"{label!r} is new, and the name of {ids[0]!r}; triples take ids: if that is meant, remove these and add its id"
-        for label, ids in taken[:MOST_NOTES]
-    ]
-    return [*notes, f"{len(taken) - MOST_NOTES:,} more are names too"] if len(taken) > MOST_NOTES else notes
+def _on_a_name(label: str, ids: str) -> str:
+    """What to say of a new label that is the name of other ids."""
+    return f"{label!r} is new, and the name of {ids}; triples take ids: if that is meant, remove these and add its id"
 
 
 def _labelled(model: Model, current: Current) -> list[Triple]:

@@ -45,6 +45,7 @@ from ookg.types import BoolArray, IntArray
 from ookg.version import __version__
 
 VALIDATION_TRIPLES = 1000
+OTHER_PLACE = "choose another directory, or replace it with `overwrite=True`"
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,10 @@ class Storage:
             raise InputError(f"{self.directory}: is a file; name a directory for the model")
         if not (self.overwrite or self.resume):
             if self.state_path.exists():
-                raise InputError(
-                    f"{self.directory}: holds an unfinished run; continue it with --resume, or --overwrite it"
-                )
+                remedy = "continue it with `resume=True`, or replace it with `overwrite=True`"
+                raise InputError(f"{self.directory}: holds an unfinished run; {remedy}")
             if holds_model(self.directory):
-                raise InputError(f"{self.directory}: holds a model; choose another directory, or --overwrite it")
+                raise InputError(f"{self.directory}: holds a model; {OTHER_PLACE}")
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -116,43 +116,26 @@ def train(
     With 0 steps, the default, the size of the graph says how many, and training stops when more no longer pay: by
     `valid`, or by triples that are held out. What it reached is `provenance["quality"]` of the model's checkpoint.
     """
-    settings = settings or TrainingSettings()
     storage = None if out is None else Storage(Path(out), resume, overwrite)
-    triples = _to_train_on(triples, progress)
-    valid = None if valid is None else as_triples(valid, keep_duplicates=True)
-    settings = settings.validated(len(triples))
-    if valid is not None:
-        settings = replace(settings, held_out=0)
-    target, digest = choose_device(device), _digest(triples)
-    settings = _with_optimizer(triples, settings, target, tables, storage)  # what is stored says by which one
-    fingerprint = settings.to_dict() | {"training triples": digest}
-    validate = None
-    if valid is not None:
-        fingerprint["validation triples"] = _digest(valid)
-        valid = _known_among(valid, triples)
-        validate = _validation(valid, triples, settings)
-    held_out = HeldOut.of(triples.ids, settings) if settings.held_out else None
-    if held_out is not None:
-        validate = held_out.on_the_way(settings.geometry)
+    task = _Task.of(_to_train_on(triples, progress), settings, valid, choose_device(device), tables, storage)
     with ExitStack() as holding:
         if storage is not None:
             storage.prepare()
-            if (finished := _finished(storage, settings, digest)) is not None:
+            if (finished := _finished(storage, task)) is not None:
                 return finished
             holding.enter_context(storage.held())
-            if (finished := _finished(storage, settings, digest)) is not None:  # by another process, in between
+            if (finished := _finished(storage, task)) is not None:  # by another process, in between
                 return finished
-        learned = triples if held_out is None else replace(triples, ids=held_out.trained)
-        trainer, planned = _planned(learned, settings, target, tables, storage.directory if storage else None)
+        trainer, planned = _planned(task, tables, storage)
         if storage is not None:
-            check_room(storage.directory, _model_bytes(triples, trainer))
-        run = TrainingRun(trainer, storage.state_path if storage else None, validate, fingerprint)
+            check_room(storage.directory, _model_bytes(task.triples, trainer))
+        run = TrainingRun(trainer, storage.state_path if storage else None, task.validate, task.fingerprint)
         is_resumed = resume and run.resume(or_replace=overwrite)
         if progress and not is_resumed:  # the steps that measure its speed would lose what was resumed
             _say_what_is_planned(trainer, planned)
         trained = _with_progress(run) if progress else run.run()
-        checkpoint = _checkpoint(triples, trained, settings, digest, run.seconds, target)
-        checkpoint.provenance["quality"] = _quality(checkpoint.embedding, trained, settings, held_out, valid, validate)
+        checkpoint = _checkpoint(task, trained, run.seconds)
+        checkpoint.provenance["quality"] = _quality(task, checkpoint.embedding, trained)
         model = Model(checkpoint)
         if storage is not None:
             try:
@@ -169,13 +152,25 @@ def plan_training(
     settings: TrainingSettings | None = None,
     *,
     out: str | Path | None = None,
+    valid: TripleSource | None = None,
     device: str = "auto",
+    resume: bool = False,
+    overwrite: bool = False,
     tables: Wanted = "auto",
 ) -> Plan:
-    """What `train` would take with these arguments: memory, and by some steps that leave nothing behind, time."""
-    triples = _to_train_on(triples)
-    settings = (settings or TrainingSettings()).with_steps(len(triples))
-    trainer, planned = _planned(triples, settings, choose_device(device), tables, None if out is None else Path(out))
+    """What `train` would take with these arguments: memory, and by some steps that leave nothing behind, time.
+
+    Where it would go on with a run in `out`, that is the time of the steps that are left.
+    """
+    storage = None if out is None else Storage(Path(out), resume, overwrite)
+    task = _Task.of(_to_train_on(triples), settings, valid, choose_device(device), tables, storage)
+    trainer, planned = _planned(task, tables, storage)
+    if storage is not None and resume:
+        if _finished(storage, task) is not None:
+            return replace(planned, done=planned.steps)
+        rate = steps_per_second(trainer)  # before the state is read, which these steps would lose
+        TrainingRun(trainer, storage.state_path, task.validate, task.fingerprint).resume(or_replace=overwrite)
+        return replace(planned, steps_per_second=rate, done=trainer.step_number)
     return replace(planned, steps_per_second=steps_per_second(trainer))
 
 
@@ -201,8 +196,6 @@ def train_together(
     if any(one in settings[:place] for place, one in enumerate(settings)):
         raise InputError("two models with the same settings are one model; give them another model, seed or dimension")
     triples = as_triples(triples, progress=progress)
-    names = unique_names(one.model for one in settings[1:])
-    places = [None] * len(settings) if out is None else [Path(out), *(companion_place(out, name) for name in names)]
     models = [
         train(
             triples,
@@ -215,25 +208,80 @@ def train_together(
             progress=progress,
             tables=tables,
         )
-        for one, place in zip(settings, places, strict=True)
+        for one, place in zip(settings, places_together(settings, out), strict=True)
     ]
     if len(models) == 1:
         return models[0]
     if out is None:
         return models[0].with_companions(models[1:])
-    name_companions(out, names)
+    name_companions(out, _companion_names(settings))
     return Model.load(out)
 
 
-def _quality(
-    embedding: Embedding,
-    tables: TrainedTables,
-    settings: TrainingSettings,
-    held_out: HeldOut | None,
-    valid: Triples | None,
-    validate: Validate | None,
-) -> dict[str, Any] | None:
+def places_together(settings: Sequence[TrainingSettings], out: str | Path | None) -> list[Path | None]:
+    """Where `train_together` stores each of the models; None where it stores none."""
+    if out is None:
+        return [None] * len(settings)
+    return [Path(out), *(companion_place(out, name) for name in _companion_names(settings))]
+
+
+def _companion_names(settings: Sequence[TrainingSettings]) -> list[str]:
+    return unique_names(one.model for one in settings[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What a training is to do.
+
+    settings: with what 0 steps and "auto" are for these triples; digest: of the triples
+    valid: triples to validate on, of what is known; held_out: those that are not trained on; validate: by either
+    """
+
+    triples: Triples
+    settings: TrainingSettings
+    device: torch.device
+    digest: str
+    fingerprint: dict[str, Any]
+    valid: Triples | None = None
+    held_out: HeldOut | None = None
+    validate: Validate | None = None
+
+    @classmethod
+    def of(
+        cls,
+        triples: Triples,
+        settings: TrainingSettings | None,
+        valid: TripleSource | None,
+        device: torch.device,
+        tables: Wanted,
+        storage: Storage | None,
+    ) -> _Task:
+        """What the arguments of `train` say."""
+        if not isinstance(settings, TrainingSettings | None):
+            raise InputError(
+                f"settings {settings!r}; give such as ookg.TrainingSettings(dim=100), or ookg.preset(name)"
+            )
+        valid = None if valid is None else as_triples(valid, keep_duplicates=True)
+        settings = (settings or TrainingSettings()).validated(len(triples))
+        if valid is not None:
+            settings = replace(settings, held_out=0)
+        settings = _with_optimizer(triples, settings, device, tables, storage)  # what is stored says by which one
+        digest = _digest(triples)
+        task = cls(triples, settings, device, digest, settings.to_dict() | {"training triples": digest})
+        if valid is not None:
+            fingerprint = task.fingerprint | {"validation triples": _digest(valid)}
+            valid = _known_among(valid, triples)
+            validate = _validation(valid, triples, settings)
+            return replace(task, valid=valid, validate=validate, fingerprint=fingerprint)
+        held_out = HeldOut.of(triples.ids, settings) if settings.held_out else None
+        if held_out is None:
+            return task
+        return replace(task, held_out=held_out, validate=held_out.on_the_way(settings.geometry))
+
+
+def _quality(task: _Task, embedding: Embedding, tables: TrainedTables) -> dict[str, Any] | None:
     """How good the vectors are, by what figure, and on how many triples; None if there is nothing to look at."""
+    settings, held_out, valid, validate = task.settings, task.held_out, task.valid, task.validate
     if held_out is not None:
         return {"figure": "MRR", "value": held_out.mrr(embedding), "triples": len(held_out), "of": HELD_OUT}
     if valid is None or validate is None:
@@ -264,7 +312,7 @@ def _with_optimizer(
     resolved = with_optimizer((len(triples.entities), len(triples.relations), len(triples)), settings, device, tables)
     resolved.refuse_without_gpu(device)
     if device.index:
-        remedy = f"use --device cuda, with CUDA_VISIBLE_DEVICES={device.index} for this one"
+        remedy = f'use `device="cuda"`, with CUDA_VISIBLE_DEVICES={device.index} for this one'
         raise InputError(f"device {device}, and training takes the first GPU that it sees; {remedy}")
     by_memory = ("sparse-adam", COMPACT)
     if settings.optimizer == "auto" and resolved.optimizer in by_memory and storage is not None and storage.resume:
@@ -274,14 +322,15 @@ def _with_optimizer(
     return resolved
 
 
-def _planned(
-    triples: Triples, settings: TrainingSettings, device: torch.device, tables: Wanted, folder: Path | None
-) -> tuple[Trainer, Plan]:
+def _planned(task: _Task, tables: Wanted, storage: Storage | None) -> tuple[Trainer, Plan]:
     """A trainer with its tables where they are to lie, and what is known of its training before it has begun."""
+    triples, settings = task.triples, task.settings
+    ids = triples.ids if task.held_out is None else task.held_out.trained
     entities, relations = len(triples.entities), len(triples.relations)
-    planned = plan((entities, relations, len(triples)), settings, device, tables)
-    ids = torch.from_numpy(triples.ids).to(device)
-    return Trainer(ids, entities, relations, settings, room=room_for(planned, folder)), planned
+    keeps_best = task.validate is not None and settings.patience > 0
+    planned = plan((entities, relations, len(ids)), settings, task.device, tables, keeps_best=keeps_best)
+    room = room_for(planned, None if storage is None else storage.directory)
+    return Trainer(torch.from_numpy(ids).to(task.device), entities, relations, settings, room=room), planned
 
 
 def _model_bytes(triples: Triples, trainer: Trainer) -> int:
@@ -296,10 +345,10 @@ def _not_stored(problem: str, run: TrainingRun, model: Model) -> ModelNotStored:
     """The error for a model that could not be written: its state is kept, so that resuming stores it."""
     try:
         run.save()
-        kept, is_resumable = "the end of the training is kept: make room, then --resume stores the model", True
+        kept, is_resumable = "the end of the training is kept: make room, then `resume=True` stores the model", True
     except OokgError:
         if run.state_path is not None and run.state_path.exists():
-            kept, is_resumable = "an earlier state is kept: make room, then --resume trains the rest again", False
+            kept, is_resumable = "an earlier state is kept: make room, then `resume=True` trains the rest again", False
         else:
             kept, is_resumable = "and there was no room for the state of the training either", False
     return ModelNotStored(f"{problem}; {kept}", model, is_resumable)
@@ -329,7 +378,7 @@ def _say_what_is_planned(trainer: Trainer, planned: Plan) -> None:
         tell(line)
 
 
-def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Model | None:
+def _finished(storage: Storage, task: _Task) -> Model | None:
     """The model of a run that is to be resumed and is over already; None if there is none, or it may be replaced."""
     if not storage.resume or storage.state_path.exists() or not holds_model(storage.directory):
         return None
@@ -340,28 +389,22 @@ def _finished(storage: Storage, settings: TrainingSettings, digest: str) -> Mode
             return None
         raise
     stored = {name: value for name, value in checkpoint.settings.items() if name not in RETIRED}
-    if stored == settings.to_dict() and checkpoint.provenance.get("training_triples") == digest:
+    if stored == task.settings.to_dict() and checkpoint.provenance.get("training_triples") == task.digest:
         return Model(checkpoint)
     if storage.overwrite:
         return None
     problem = "holds a finished model with other settings or triples"
-    raise InputError(f"{storage.directory}: {problem}; choose another directory, or --overwrite it")
+    raise InputError(f"{storage.directory}: {problem}; {OTHER_PLACE}")
 
 
-def _checkpoint(
-    triples: Triples,
-    tables: TrainedTables,
-    settings: TrainingSettings,
-    digest: str,
-    seconds: float,
-    device: torch.device,
-) -> Checkpoint:
+def _checkpoint(task: _Task, tables: TrainedTables, seconds: float) -> Checkpoint:
+    triples, settings, device = task.triples, task.settings, task.device
     provenance: dict[str, Any] = {
         "ookg": __version__,
         "torch": torch.__version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "source": Path(triples.source).name,
-        "training_triples": digest,
+        "training_triples": task.digest,
         "device": device.type,
         "processor": processor(device),
         "seconds": round(seconds, 3),

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ookg.errors import InputError
+from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.graph.statistics import GraphStatistics
 from ookg.newcomers.prior import Residuals
 from ookg.newcomers.support import Support
@@ -145,7 +145,7 @@ def refuse_without_statistics(weights: Weights) -> None:
     if not isinstance(weights, Uniform):
         name = type(weights).__name__.lower()
         problem = f"{name} weights need statistics of the training triples, which this model came without"
-        raise InputError(f"{problem}; import it with --triples, or choose uniform weights")
+        raise InputError(f"{problem}; {IMPORT_TRIPLES}, or choose uniform weights")
 
 
 def normalised(weights: FloatArray, group: IntArray, num_groups: int) -> FloatArray:

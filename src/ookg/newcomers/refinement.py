@@ -355,7 +355,7 @@ def refine(
         problem = Problem.of(embedding, support, newcomers[live[part]], settings)
         fitted[place] = run(fastest_refinement(embedding, problem, start[place], settings), settings, clock)
         if not torch.isfinite(fitted[place]).all():
-            raise InputError(f"the fit of new vectors diverged with lr {settings.lr:g}; lower it (--refine-lr)")
+            raise InputError(f"the fit of new vectors diverged with lr {settings.lr:g}; lower it (`RefineSettings.lr`)")
     return fitted
 
 

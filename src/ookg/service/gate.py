@@ -91,9 +91,8 @@ class Gate:
         hosts = self.settings.hosts
         if hosts and _bare(host) not in hosts:
             # A page elsewhere can give its own name this machine's address, and then read what is served here.
-            raise Problem(
-                421, f"this server is not {host!r}; ask for {' or '.join(sorted(hosts))}, or start it with --host"
-            )
+            remedy = f"ask for {' or '.join(sorted(hosts))}, or start it with `ookg serve --host`"
+            raise Problem(421, f"this server is not {host!r}; {remedy}")
         origin = headers.get(b"origin")
         if origin is not None and scope["method"] not in SAFE_METHODS and _place(origin) != host:
             raise Problem(403, "a page from elsewhere may not write here; ask without an Origin header")

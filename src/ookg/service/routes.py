@@ -90,7 +90,7 @@ async def may_write(request: Request, given: Annotated[HTTPAuthorizationCredenti
     """The service, for those who may write."""
     holder, service = _holder(request, given), the_service(request)
     if service.settings.read_only:
-        raise Problem(403, "this server is read-only; start it without --read-only to write")
+        raise Problem(403, "this server is read-only (`ookg serve --read-only`); start it without that to write")
     if holder is not None and holder.role != "write":
         raise Problem(403, f"the key {holder.name!r} may read; writing takes one with the role write")
     return Writer(service, None if holder is None else holder.name)

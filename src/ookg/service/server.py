@@ -75,7 +75,7 @@ def listen(host: str, port: int) -> socket.socket:
         if listening is not None:
             listening.close()
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{host}:{port}: cannot be listened on ({reason}); choose another --host or --port") from error
+        raise InputError(f"{host}:{port}: cannot be listened on ({reason}); choose another `host` or `port`") from error
     return listening
 
 

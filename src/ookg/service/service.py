@@ -116,7 +116,8 @@ class Service:
     def index(self, wanted: bool | None) -> ApproximateIndex | None:
         """The index to answer by; None: exactly. wanted: what a request says, None if it says nothing."""
         if wanted and not self.settings.approximate:
-            raise Problem(422, "this server answers exactly; start it with --approximate, or leave `approximate` out")
+            remedy = "start it with `ookg serve --approximate`, or leave `approximate` out"
+            raise Problem(422, f"this server answers exactly; {remedy}")
         if wanted is False or not self.settings.approximate:
             return None
         try:

@@ -283,7 +283,7 @@ def _notes(simulation: Simulation, settings: AuditSettings, stored: NewcomerChoi
         notes.append(f"{closed}; what to expect of combined is reported of refined vectors, and stays as it is")
     chosen_on = stored.simulation.get("choice", {})
     if isinstance(chosen_on, dict) and chosen_on.get("hiding") == settings.hiding.to_dict():
-        notes.append("the stored settings were chosen on these very entities; audit with another --seed")
+        notes.append("the stored settings were chosen on these very entities; audit with another `seed`")
     return notes
 
 
@@ -308,7 +308,7 @@ def _advice(
     """Where refining, combining, more triples or retraining would pay: rules over the measured figures."""
     groups = [group for group in by_triples if group.questions >= FEWEST_QUESTIONS]
     if overall.questions < FEWEST_QUESTIONS:
-        return [f"{counted(overall.questions, 'question')} are too few to conclude anything; hide more with --sample"]
+        return [f"{counted(overall.questions, 'question')} are too few to conclude anything; hide a larger `sample`"]
     advice = []
     if "refined" in overall.figures:
         advice.append(_gain_in_words("Refining", overall, groups, "closed form", "refined"))

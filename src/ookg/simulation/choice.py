@@ -10,7 +10,7 @@ from ookg.errors import InputError
 from ookg.evidence.combined import RankingWeights
 from ookg.newcomers.reducer import Correlation
 from ookg.newcomers.refinement import RefineSettings
-from ookg.simulation.claim_thresholds import FittedThresholds
+from ookg.simulation.claim_thresholds import AGAIN, FittedThresholds
 from ookg.simulation.judge import FittedJudge
 from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import Calibration
@@ -113,7 +113,7 @@ class NewcomerChoice:
         if judge is not None and not isinstance(judge, dict):
             raise InputError(f"judge is {judge!r} instead of an object; fit it again")
         if thresholds is not None and not isinstance(thresholds, dict):
-            raise InputError(f"thresholds are {thresholds!r} instead of an object; classify with --valid again")
+            raise InputError(f"thresholds are {thresholds!r} instead of an object; {AGAIN}")
         network = values.get("network")
         if network is not None and not isinstance(network, str):
             raise InputError(f"network is {network!r} instead of a digest; tune the model again")

@@ -16,7 +16,7 @@ from ookg.scoring.thresholds import Thresholds, Worth
 from ookg.simulation.judge import FITTED_VERSION, MOST_NUMBERS, stored_version, stored_worth, vectors_digest
 from ookg.simulation.made_claims import MADE, MADE_OF_UNSEEN
 
-AGAIN = "run `ookg classify` with --valid again"
+AGAIN = "run `ookg classify ... --valid FILE` again"
 
 
 @dataclass(frozen=True)
@@ -106,5 +106,5 @@ def thresholds_in_words(fitted: FittedThresholds) -> str:
         return f"thresholds fit {claims // 2:,} {source} and as many false ones made from them"
     text = "thresholds are those stored with the model"
     if isinstance(source, str):
-        text = f"thresholds fit {Path(source).name}"  # without its folder: a server says this to everyone
+        text = f"thresholds fit {Path(source).name}"  # older models have its folder: a server says this to everyone
     return f"{text}, with an older version of ookg; `ookg classify --valid` fits them anew" if fitted.is_old else text

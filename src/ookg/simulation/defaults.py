@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ookg.errors import InputError
+from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
 from ookg.evidence.network import WEIGHT as NETWORK_WEIGHT
 from ookg.models import Projected, refinable_models
@@ -126,7 +126,7 @@ class NewcomerDefaults:
             return None
         if self.checkpoint.statistics is None:
             problem = "combine needs the training triples, which this model came without"
-            raise InputError(f"{problem}; import it with --triples, or leave combine out")
+            raise InputError(f"{problem}; {IMPORT_TRIPLES}, or leave `combine` out")
         if isinstance(combine, RankingWeights):
             return combine
         return self.ranking["refined" if refined else "closed form"]

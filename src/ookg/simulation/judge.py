@@ -240,7 +240,8 @@ def judge_in_words(judge: FittedJudge) -> str:
     claims, made, source = (judge.learned.get(name) for name in ("claims", "made", "source"))
     parts = []
     if isinstance(claims, int) and claims:
-        # A file without its folder: a server says this to everyone. What is given in Python has no name of its own.
+        # Older models have the folder of the file, and a server says this to everyone. What is given in Python has no
+        # name of its own.
         where = f" of {Path(source).name}" if isinstance(source, str) and source != "triples" else ""
         parts.append(counted(claims, "labelled claim") + where)
     if isinstance(made, int) and made:

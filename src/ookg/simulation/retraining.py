@@ -25,6 +25,8 @@ from ookg.types import IntArray
 if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
 
+AS_THEY_ARE = "`retraining=None` takes its vectors as they are"
+
 
 @dataclass(frozen=True)
 class Retraining:
@@ -49,7 +51,7 @@ class Retraining:
         """The settings of a training on so many triples; there is no validation in them, so no early stop."""
         if not {"model", "dim", "steps"} <= set(stored):
             problem = "this model was imported, and how it was trained is not known"
-            raise InputError(f"{problem}; --quick takes its vectors as they are")
+            raise InputError(f"{problem}; {AS_THEY_ARE}")
         changes: dict[str, object] = {"validate_every": 0, "patience": 0}
         if self.steps is not None:
             changes["steps"] = self.steps
@@ -81,9 +83,8 @@ def train_again(
     settings = retraining.settings(checkpoint.settings, len(triples)).on(checkpoint.embedding.device)
     if type(settings.geometry) is not type(checkpoint.embedding.geometry):
         other = type(checkpoint.embedding.geometry).__name__
-        raise InputError(
-            f"the stored settings train {settings.model}, and this is {other}; --quick takes the vectors as they are"
-        )
+        problem = f"the stored settings train {settings.model}, and this is {other}"
+        raise InputError(f"{problem}; {AS_THEY_ARE}")
     ids = torch.from_numpy(np.ascontiguousarray(triples)).to(checkpoint.embedding.device)
     run = TrainingRun(Trainer(ids, num_entities, checkpoint.embedding.num_relations, settings))
     with ExitStack() as stack:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.errors import InputError
+from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.evidence.combined import GraphEvidence
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
@@ -209,14 +209,14 @@ def require_triples(checkpoint: Checkpoint) -> None:
     """Refuse a model that came without its training triples."""
     if checkpoint.statistics is None or not len(checkpoint.triples):
         problem = "this model came without its training triples, and known entities are made new again from these"
-        raise InputError(f"{problem}; import it with --triples")
+        raise InputError(f"{problem}; {IMPORT_TRIPLES}")
 
 
 def require_two(num_hidden: int) -> None:
     """Refuse a simulation with too few hidden entities to be halved."""
     if num_hidden < FEWEST_HIDDEN:
         problem = f"{counted(num_hidden, 'entity', 'entities')} hidden, and it takes {FEWEST_HIDDEN}"
-        raise InputError(f"{problem}, one to fit to and one to check; hide more with a larger --sample")
+        raise InputError(f"{problem}, one to fit to and one to check; hide more with a larger `sample`")
 
 
 def _places(owner: IntArray) -> IntArray:

@@ -154,7 +154,7 @@ class Calibration:
         """Fit to the outcomes of some entities, and check on those of others."""
         for part in (first, second):
             if not len(part.triples):
-                raise InputError("no entities to calibrate on; hide more with a larger --sample")
+                raise InputError("no entities to calibrate on; hide more with a larger `sample`")
         most, largest = int(first.triples.max()), float(first.uncertainty.max())
         fitted, checked = (_features(part.triples, part.uncertainty, most, largest) for part in (first, second))
         hits = Expectation.fit(fitted, first.hits_at_10, checked, second.hits_at_10)

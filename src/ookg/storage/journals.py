@@ -30,5 +30,5 @@ def open_journal(directory: str | Path, address: str | None = None) -> Journal:
     mark = read_mark(directory)
     if mark is not None:
         problem = f"{directory / MARK_FILE}: the journal of this model is in PostgreSQL, made at {mark.address}"
-        raise InputError(f"{problem}; give its address with --journal or the environment variable {VARIABLE}")
+        raise InputError(f"{problem}; give its address with `journal` or the environment variable {VARIABLE}")
     return SqliteJournal(directory)

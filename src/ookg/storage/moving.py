@@ -46,12 +46,12 @@ def move_journal(directory: str | Path, to: str | None, journal: str | None = No
     is_file = read_mark(directory) is None and not (directory / MARK_FILE).exists()
     source = SqliteJournal(directory) if is_file else open_journal(directory, journal)
     if not source.exists:
-        remedy = "leave --journal out" if to is None else "give --journal"
+        remedy = "leave `journal` out" if to is None else "give `journal`"
         raise InputError(f"{directory}: its journal is empty; there is nothing to move, {remedy} from now on")
     if is_file and to is None:
-        raise InputError(f"{source.path}: the journal is in the directory already; give --to postgresql://...")
+        raise InputError(f'{source.path}: the journal is in the directory already; give `to="postgresql://..."`')
     if not is_file and to is not None:
-        raise InputError(f"{source.place}: the journal is in PostgreSQL already; move it with --to file first")
+        raise InputError(f"{source.place}: the journal is in PostgreSQL already; move it with `to=None` first")
     with _staging(directory) as folder:
         target = SqliteJournal(folder) if to is None else PostgresJournal(folder, to)
         try:

@@ -362,7 +362,7 @@ def refuse_two_journals(directory: Path) -> None:
     """Refuse a journal in PostgreSQL for a directory that has one in a file."""
     path = directory / JOURNAL_FILE
     if path.exists():
-        remedy = "leave --journal and OOKG_JOURNAL out, or begin in another directory"
+        remedy = "leave `journal` and OOKG_JOURNAL out, or begin in another directory"
         raise InputError(f"{path}: this directory has its journal in a file; {remedy}")
 
 

@@ -191,7 +191,7 @@ class SqliteJournal(Journal):
     def _refusal(self, error: sqlite3.Error) -> ModelFileError | InputError:
         code = getattr(error, "sqlite_errorcode", None)
         if str(error) == MOVED:
-            remedy = "give its address with --journal, or end an interrupted move with `ookg journal move`"
+            remedy = "give its address with `journal`, or end an interrupted move with `ookg journal move`"
             return InputError(f"{self.path}: {MOVED}; {remedy}")
         if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return NowBusy(f"{self.path}: another process has been writing for {WAIT_SECONDS:.0f} s; try again")

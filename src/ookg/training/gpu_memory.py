@@ -51,7 +51,7 @@ def host_zeros(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Te
 
 def _no_room(size: int, why: str) -> InputError:
     problem = f"no {size / 1e9:,.1f} GB of the machine's memory for tables that a GPU reaches ({why})"
-    return InputError(f"{problem}; put them in a file with --tables disk, or lower --dim")
+    return InputError(f'{problem}; put them in a file with `tables="disk"`, or lower `dim`')
 
 
 def _unregister(address: int) -> None:

@@ -75,7 +75,7 @@ class CapturedStep(ABC):
         if tables.place != "device":
             if not tables.optimizer.is_sparse:
                 problem = f"{tables.optimizer.name} moves every row, which is too slow where they are not on the GPU"
-                raise InputError(f"{problem}; use --optimizer sparse-adam, compact-adam or adagrad")
+                raise InputError(f"{problem}; use `optimizer` sparse-adam, compact-adam or adagrad")
             kind = FileRows if tables.place == "disk" else HostRows
             self.host_rows = [kind((tables.entities, *tables.entity_state), draw.places) for draw in self.draws]
         self.relation_gradients = torch.empty(sampler.batch, settings.dim, device=device)

@@ -73,7 +73,7 @@ class TrainingRun:
     begun: float = field(default_factory=time.monotonic)
     is_warned: bool = False  # that its state could not be written
     most_seconds: float | None = None
-    how_to_resume: str = "the same command with --resume continues"
+    how_to_resume: str = "the same training with `resume=True` continues it"
 
     def run(self, report: Reporter | None = None) -> TrainedTables:
         """Train until the last step or the early stop, from wherever the trainer stands."""
@@ -163,7 +163,7 @@ class TrainingRun:
 
     def _divergence(self) -> OokgError:
         problem = f"training diverged before step {max(1, self.trainer.step_number):,}: vectors hold NaN or infinity"
-        return OokgError(f"{problem}; lower --lr, or check --temperature and --l2")
+        return OokgError(f"{problem}; lower `lr`, or check `temperature` and `l2`")
 
     @property
     def seconds(self) -> float:
@@ -213,7 +213,7 @@ class TrainingRun:
 
     def _read_state(self, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a state says of itself, and its tensors; one that is damaged or of another run is refused."""
-        remedy = "remove it, or train with --overwrite"
+        remedy = "remove it, or train with `overwrite=True`"
         try:
             with safe_open(path, framework="pt") as file:
                 header = json.loads(file.metadata()["ookg"])
@@ -229,7 +229,9 @@ class TrainingRun:
         for name, value in (UNSTATED | self.fingerprint).items():
             if fingerprint.get(name) != value:
                 started = f"was started with {name} {fingerprint.get(name)!r}, not {value!r}"
-                raise InputError(f"{path}: this run {started}; resume it as it was started, or --overwrite")
+                raise InputError(
+                    f"{path}: this run {started}; resume it as it was started, or replace it with `overwrite=True`"
+                )
         for name, table in self.trainer.state().items():
             if name not in tensors or tensors[name].shape != table.shape:
                 raise ModelFileError(f"{path}: damaged training state (no {name} that fits); {remedy}")
@@ -278,5 +280,5 @@ def choose_device(name: str | torch.device) -> torch.device:
     if device is None or device.type not in ("cpu", "cuda"):
         raise InputError(f"device {str(name)!r}; choose auto, cpu or cuda")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"device {name}, but PyTorch sees no such GPU here; use --device cpu or auto")
+        raise InputError(f"device {name}, but PyTorch sees no such GPU here; use `device` cpu or auto")
     return device

@@ -37,6 +37,7 @@ class Plan:
     spared_bytes: what `sparse-adam` would take more for its tables, where that is too much for a GPU and "compact-adam"
         is not; 0 else
     steps_per_second: measured over some steps; None before
+    done: how many of the steps are done, where a run is resumed
     """
 
     model: str
@@ -50,11 +51,14 @@ class Plan:
     steps: int
     spared_bytes: int = 0
     steps_per_second: float | None = None
+    done: int = 0
 
     @property
     def seconds(self) -> float | None:
-        """How long all steps will take."""
-        return None if self.steps_per_second is None else self.steps / self.steps_per_second
+        """How long the steps that are left will take."""
+        if 0 < self.steps <= self.done:
+            return 0.0
+        return None if self.steps_per_second is None else (self.steps - self.done) / self.steps_per_second
 
     def lines(self) -> list[str]:
         """It in words."""
@@ -71,9 +75,12 @@ class Plan:
         if self.spared_bytes:
             instead = f"those of sparse-adam would take {_size(self.table_bytes + self.spared_bytes)}"
             lines.append(f"plan: {instead}, which the {self.device} has no memory for")
-        if self.steps_per_second is not None and self.seconds is not None:
+        if 0 < self.steps <= self.done:
+            lines.append(f"plan: none of its {self.steps:,} steps are left")
+        elif self.steps_per_second is not None and self.seconds is not None:
             rate = f"{self.steps_per_second:,.1f} steps of {self.batch:,} triples per second"
-            lines.append(f"plan: {rate}, about {_time(self.seconds)} for {self.steps:,} steps")
+            left = f"the {self.steps - self.done:,} that are left of {self.steps:,}" if self.done else f"{self.steps:,}"
+            lines.append(f"plan: {rate}, about {_time(self.seconds)} for {left} steps")
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,45 +103,64 @@ def with_optimizer(
 
 
 def plan(
-    sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, wanted: Wanted = "auto"
+    sizes: tuple[int, int, int],
+    settings: TrainingSettings,
+    device: torch.device,
+    wanted: Wanted = "auto",
+    *,
+    keeps_best: bool = False,
 ) -> Plan:
     """What a training of so many entities, relations and triples takes; nothing is measured yet.
 
     wanted: where the tables are to lie. "auto" is the memory of the device; where they do not fit, for a GPU the
         machine's memory, and else a file
+    keeps_best: whether the best vectors of the validations are kept, in a copy
     """
     if wanted not in get_args(Wanted):
         raise InputError(f"tables {wanted!r}; choose {', '.join(get_args(Wanted))}")
     settings = with_optimizer(sizes, settings, device, wanted)
-    place, table_bytes = _place(sizes, settings, device, wanted), _table_bytes(sizes, settings)
+    copied = _vector_bytes(sizes, settings) if keeps_best else 0
+    place, table_bytes = _place(sizes, settings, device, wanted, copied), _table_bytes(sizes, settings)
     free, on_gpu = free_memory(device), device.type == "cuda"
     is_elsewhere = place == "disk" or (place == "host" and on_gpu)
     others = _other_bytes(sizes, settings, device, brought=is_elsewhere)
+    needed = others if is_elsewhere else others + table_bytes
+    if not is_elsewhere and not (on_gpu and free is not None and needed + copied > free):
+        needed += copied  # else it is in a file, or in the machine's memory beside a GPU that has none left
     batch = min(settings.batch, sizes[2])
     spared = 0
     if settings.optimizer == COMPACT and place == "device":
         spared = _spared_bytes(sizes, replace(settings, optimizer="sparse-adam"), device)
     return Plan(
         settings.model, "GPU" if on_gpu else "CPU", settings.optimizer, place, table_bytes,
-        others if is_elsewhere else others + table_bytes, free, batch, settings.steps, spared,
+        needed, free, batch, settings.steps, spared,
     )  # fmt: skip
 
 
-def _place(sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, wanted: Wanted) -> Place:
-    """Where the tables lie."""
-    if wanted == "device" or (wanted == "auto" and _fits(sizes, settings, device)):
+def _place(
+    sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, wanted: Wanted, copied: int
+) -> Place:
+    """Where the tables lie; copied: bytes of the best vectors, which leave a GPU that has no memory for them."""
+    on_gpu = device.type == "cuda"
+    if wanted == "device" or (wanted == "auto" and _fits(sizes, settings, device, 0 if on_gpu else copied)):
         return "device"
-    size, free, on_gpu = _table_bytes(sizes, settings), free_memory(torch.device("cpu")), device.type == "cuda"
+    size, free = _table_bytes(sizes, settings), free_memory(torch.device("cpu"))
     if wanted == "host" and on_gpu and free is not None and size > free:
         problem = f"tables of {_size(size)} do not fit into the machine's memory, of which {_size(free)} are free"
-        raise InputError(f"{problem}; use --tables disk, lower --dim or try adagrad")
-    is_enough = on_gpu and (free is None or size <= SHARE * free)
+        raise InputError(f'{problem}; use `tables="disk"`, lower `dim` or try adagrad')
+    is_enough = on_gpu and (free is None or size + copied <= SHARE * free)
     return "host" if wanted == "host" or (wanted == "auto" and is_enough) else "disk"
 
 
 def _table_bytes(sizes: tuple[int, int, int], settings: TrainingSettings) -> int:
     """Of the entities' table, with what the optimiser keeps of it."""
     return sizes[0] * OPTIMIZERS[settings.optimizer].row_bytes(settings.geometry.entity_width)
+
+
+def _vector_bytes(sizes: tuple[int, int, int], settings: TrainingSettings) -> int:
+    """Of the vectors alone."""
+    geometry = settings.geometry
+    return 4 * (sizes[0] * geometry.entity_width + sizes[1] * geometry.relation_width)
 
 
 def _other_bytes(
@@ -150,10 +176,10 @@ def _other_bytes(
     return size
 
 
-def _fits(sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device) -> bool:
-    """Whether a device has memory for a training with its tables there."""
+def _fits(sizes: tuple[int, int, int], settings: TrainingSettings, device: torch.device, copied: int = 0) -> bool:
+    """Whether a device has memory for a training with its tables there, and so many bytes more."""
     free = free_memory(device)
-    needed = _table_bytes(sizes, settings) + _other_bytes(sizes, settings, device, brought=False)
+    needed = copied + _table_bytes(sizes, settings) + _other_bytes(sizes, settings, device, brought=False)
     return free is None or needed <= SHARE * free
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import tomllib
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -49,6 +50,8 @@ LARGEST = {
     "temperature": 1_000_000_000,
     "l2": 1_000_000,
 }
+# What a setting may be, by the type of its default; of several shares each.
+KINDS: dict[type, type] = {int: Integral, float: Real, tuple: Real, str: str, bool: bool}
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class TrainingSettings:
     held_out: int = 0
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name, choices in (("model", list(GEOMETRIES)), ("optimizer", list(OPTIMIZERS))):
             if getattr(self, name) not in choices:
                 raise unknown_name(name, str(getattr(self, name)), choices, f"choose {' or '.join(choices)}")
@@ -118,6 +122,17 @@ class TrainingSettings:
         if not all(0 < drop <= 1 for drop in self.lr_drops):
             raise InputError(f"lr_drops {self.lr_drops}; each is a share of the steps between 0 and 1")
         self._check_together()
+
+    def _check_types(self) -> None:
+        """Refuse values of another type; numbers of NumPy become plain ones, which JSON knows."""
+        for field in fields(self):
+            kind: Any = type(field.default)
+            value = getattr(self, field.name)
+            values = [value] if kind is not tuple else value if isinstance(value, list | tuple) else [None]
+            if not all(isinstance(one, KINDS[kind]) and isinstance(one, bool) == (kind is bool) for one in values):
+                raise InputError(f"{field.name} {value!r}; it must be of type {kind.__name__}")
+            if type(value) is not kind:
+                object.__setattr__(self, field.name, tuple(map(float, value)) if kind is tuple else kind(value))
 
     def _check_together(self) -> None:
         """Refuse settings that do not go with one another."""
@@ -168,7 +183,7 @@ class TrainingSettings:
     def refuse_without_gpu(self, device: torch.device) -> None:
         """Refuse an optimiser for GPUs on another device."""
         if self.optimizer == COMPACT and device.type != "cuda":
-            remedy = "use --optimizer sparse-adam or adagrad, and --tables disk where memory is short"
+            remedy = 'use `optimizer` sparse-adam or adagrad, and `tables="disk"` where memory is short'
             raise InputError(f"optimizer {COMPACT} is for a GPU; {remedy}")
 
     def on(self, device: torch.device) -> Self:

@@ -30,7 +30,7 @@ def fastest_step(tables: Tables, sampler: Sampler, settings: TrainingSettings) -
     on_gpu = sampler.triples.is_cuda
     if on_gpu and not tables.entities.is_cuda and (kernel is None or kernel.squared):
         problem = f"{settings.model} is trained with its tables on the device alone"
-        raise InputError(f"{problem}; use --tables device, or --device cpu")
+        raise InputError(f'{problem}; use `tables="device"`, or `device="cpu"`')
     if kernel is None or kernel.squared:  # the kernels of training know no squares
         note = f"{settings.model} has no fast kernel: training with plain PyTorch, which is much slower than transe"
         return ReferenceStep(tables, sampler, settings), note

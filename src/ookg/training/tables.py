@@ -66,7 +66,7 @@ def _mapped_zeros(shape: tuple[int, ...], dtype: torch.dtype, folder: Path) -> T
             mapped = mmap.mmap(file.fileno(), size)
     except OSError as error:
         problem = f"{folder}: no file for tables of {size / 1e9:,.1f} GB ({error.strerror})"
-        raise InputError(f"{problem}; make room, choose another --out, or lower --dim") from error
+        raise InputError(f"{problem}; make room, choose another `out`, or lower `dim`") from error
     if hasattr(mmap, "MADV_RANDOM"):  # rows are far apart: what lies behind one is not read ahead
         mapped.madvise(mmap.MADV_RANDOM)
     return torch.frombuffer(mapped, dtype=dtype).view(shape)
@@ -123,7 +123,7 @@ class Tables:
         except RuntimeError as error:  # what PyTorch raises when it cannot allocate, on the CPU and on a GPU
             larger = max(sizes, key=lambda size: size[0] * size[1])
             problem = f"no memory for tables of {larger[0]:,} × {larger[1]:,} numbers"
-            raise InputError(f"{problem}; lower --dim, or put them in a file with --tables disk") from error
+            raise InputError(f'{problem}; lower `dim`, or put them in a file with `tables="disk"`') from error
 
     def draw(self, settings: TrainingSettings) -> None:
         """Begin anew: initial values in place of the parameters, and nothing that the optimiser remembers."""

@@ -257,7 +257,7 @@ def refuse_other_settings(jobs: Iterable[Job], results: ResultsFolder) -> None:
         others = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
         path = results.path_of(stale[0])
         raise InputError(
-            f"{path}{others}: made with other settings than now; remove it to run it again, or choose another --out"
+            f"{path}{others}: made with other settings than now; remove it to run it again, or choose another `out`"
         )
 
 

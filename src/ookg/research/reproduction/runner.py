@@ -236,13 +236,13 @@ class _DatasetReader:
         if name in FEW_SHOT_SOURCES:
             if find_few_shot(name, self.data) is None:
                 place = Path(self.data or "OOKG_DATA") / FEW_SHOT_FOLDER / name
-                raise InputError(f"data set {name}: no folder {place} with its tasks; put it there, or name --data")
+                raise InputError(f"data set {name}: no folder {place} with its tasks; put it there, or name `data`")
         elif name not in CONTINUAL_SETS:
             if find_dataset(name, self.data) is None:
                 load_dataset(name, self.data)  # says what is missing
         elif find_growing(name, self.data) is None:
             place = Path(self.data or "OOKG_DATA") / GROWING_FOLDER / name
-            raise InputError(f"data set {name}: no folder {place} with its snapshots; put it there, or name --data")
+            raise InputError(f"data set {name}: no folder {place} with its snapshots; put it there, or name `data`")
 
     def newcomers(self, name: str) -> EncodedDataset:
         """A data set with new entities."""

@@ -197,7 +197,7 @@ def _base(model: str, seed: int) -> PaperSettings:
 
 def _network(seed: int) -> NetworkSettings:
     """Newcomers have few triples here, and nothing else."""
-    return network_settings(seed, most_links=MOST_LINKS)
+    return network_settings(seed, steps=20_000, batch=64, most_links=MOST_LINKS)
 
 
 def _few_shot(context: Context) -> EncodedFewShot:

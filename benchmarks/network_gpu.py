@@ -1,0 +1,146 @@
+"""The training of a network on a GPU: checked against plain PyTorch, timed beside it, and run on packed graphs.
+
+    python benchmarks/network_gpu.py [GRAPH.npz ...] [--steps N] [--batch N] [--most-links N] [--seeds N] [--out FOLDER]
+
+A graph is a file with the arrays `triples` (triples, 3) and `sizes`: entities and relations. Networks are written as
+FOLDER/GRAPH-SEED.pt, parameters by name in 16 bits. Needs nothing beyond PyTorch, Triton and NumPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ookg.graph.index import GraphIndex
+from ookg.training import network_gpu
+from ookg.training.network import NetworkGraph, NetworkSettings, NewAnswers, Questions, RelationNetwork
+from ookg.training.network_gpu import Batch, DenseGraph, DenseNetwork, MessageSum
+from ookg.training.network_training import Episodes, train_network, weight_of_new
+
+BEGUN = time.perf_counter()
+
+
+def say(*words: object) -> None:
+    """Print a line with the seconds so far."""
+    print(f"[{time.perf_counter() - BEGUN:6.1f}]", *words, flush=True)
+
+
+def random_graph(entities: int, relations: int, triples: int) -> GraphIndex:
+    """With hubs: entities are drawn by the square of an even number."""
+    random = np.random.default_rng(0)
+    ends = (entities * random.random((triples, 2)) ** 2).astype(np.int64)
+    rows = np.stack([ends[:, 0], random.integers(0, relations, triples), ends[:, 1]], axis=1)
+    return GraphIndex.of(np.unique(rows[rows[:, 0] != rows[:, 2]], axis=0), entities, relations)
+
+
+def check(device: str) -> None:
+    """Logits and gradients on the device, in 16 bits, against the network itself in 32."""
+    index, settings = random_graph(500, 7, 9000), NetworkSettings(batch=16, share_new=0.5)
+    graph, network = NetworkGraph.of(index), RelationNetwork(14, 0).eval()
+    episodes = Episodes(graph, settings)
+    drawn = episodes.drawn()
+    whole = torch.from_numpy(Batch.packed(drawn, episodes, settings))
+    numbers = np.arange(settings.batch)
+    hidden_of, hidden = np.append(numbers, numbers[drawn.is_new]), np.append(drawn.entity, drawn.answer[drawn.is_new])
+    given = drawn.asked, drawn.of, episodes.link[drawn.given], episodes.other[drawn.given], hidden_of, hidden
+    copies = drawn.copied, episodes.link[drawn.copies], episodes.other[drawn.copies]
+    questions = Questions(*map(torch.from_numpy, given))
+    known, new = network(graph, questions, None, NewAnswers(settings.batch, *map(torch.from_numpy, copies)))
+    plain = torch.cat([known.view(settings.batch, -1), new], dim=1)
+    is_seen = torch.ones_like(plain, dtype=torch.bool)
+    is_seen[hidden_of, hidden] = False
+    gradients = {}
+    for place, dtype in (("cpu", torch.float32), (device, torch.bfloat16)):
+        network = network.to(place)
+        dense = DenseNetwork(network, DenseGraph(graph, place), dtype, compiles=place != "cpu")
+        batch = Batch.unpacked(whole.to(place), settings)
+        logits = dense.logits(batch).detach().cpu()
+        error = float((logits - plain)[is_seen].norm() / plain[is_seen].norm())
+        network.zero_grad()
+        dense.loss(batch, weight_of_new(graph, settings)).backward()
+        gradients[place] = torch.cat([one.grad.flatten().cpu() for one in network.parameters()])
+        say(f"logits on {place} in {dtype}: relative error {error:.1e}")
+    error = float((gradients[device] - gradients["cpu"]).norm() / gradients["cpu"].norm())
+    say(f"gradient on {device}: relative error {error:.1e}")
+
+
+class PlainSum(MessageSum):
+    """The same sums by plain PyTorch, with a tensor of links × columns."""
+
+    def __call__(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """(rows, columns)"""
+        out = torch.zeros(self.num_rows, left.shape[1], device=left.device)
+        return out.index_add_(0, self.row, (left[self.left_of] * right[self.right_of]).float())
+
+
+def compare(device: str) -> None:
+    """Seconds of a step with the kernel and with plain PyTorch, side by side, on a graph of the size of FB15k-237's."""
+    graph = NetworkGraph.of(random_graph(12_000, 237, 230_000))
+    settings = NetworkSettings(batch=64, most_links=5)
+    episodes = Episodes(graph, settings)
+    whole = torch.from_numpy(Batch.packed(episodes.drawn(), episodes, settings)).to(device)
+    batch, times = Batch.unpacked(whole, settings), {}
+    for name, sums in (("kernel", MessageSum), ("plain", PlainSum)):
+        network_gpu.MessageSum = sums  # type: ignore[misc]
+        dense = DenseNetwork(
+            RelationNetwork(graph.num_links).to(device), DenseGraph(graph, device), torch.bfloat16, compiles=True
+        )
+        seconds = []
+        for _ in range(12):
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            dense.loss(batch, 0.0).backward()
+            torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - begun)
+        times[name] = sorted(seconds)[len(seconds) // 2]
+    network_gpu.MessageSum = MessageSum  # type: ignore[misc]
+    ratio = times["plain"] / times["kernel"]
+    say(f"loss and gradient: {1000 * times['kernel']:.1f} ms, plain {1000 * times['plain']:.1f} ms, {ratio:.1f} times")
+
+
+def main() -> None:
+    """Check, compare, train."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graphs", nargs="*", type=Path)
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--most-links", type=int)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--no-check", action="store_true")
+    arguments = parser.parse_args()
+    device = arguments.device
+    if not arguments.no_check:
+        check(device)
+        compare(device)
+    for path in arguments.graphs:
+        arrays = np.load(path)
+        entities, relations = (int(size) for size in arrays["sizes"][:2])
+        index = GraphIndex.of(arrays["triples"].astype(np.int64), entities, relations)
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+            settings = NetworkSettings(
+                steps=arguments.steps, batch=arguments.batch, most_links=arguments.most_links, seed=seed
+            )
+            begun = time.perf_counter()
+
+            def report(step: int, note: object) -> None:
+                if step % 2000 == 0:
+                    say(f"{path.stem}, seed {seed}: step {step}, {note() if callable(note) else note}")  # noqa: B023
+
+            network = train_network(index, settings, device, report)
+            if device == "cuda":
+                torch.cuda.synchronize()
+            seconds = time.perf_counter() - begun
+            say(f"{path.stem}, seed {seed}: {arguments.steps} steps in {seconds:.1f} s")
+            state = {name: table.half().cpu() for name, table in network.state_dict().items()}
+            torch.save({"state": state, "seconds": seconds}, arguments.out / f"{path.stem}-{seed}.pt")
+
+
+if __name__ == "__main__":
+    main()
