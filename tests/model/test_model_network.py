@@ -183,7 +183,9 @@ def test_one_of_another_form_is_refused_when_it_is_asked(directory: Path) -> Non
 def test_tuning_measures_with_a_network_that_has_seen_no_question(directory: Path) -> None:
     model = Model.load(directory)
     settings = TuningSettings(HidingSettings(sample=6), Retraining(steps=5), trials=1, triples=(1,))
-    tuned = model.with_choice(model.tune(settings).choice)
+    outcome = model.tune(settings)
+    assert any("better than real newcomers: it sees which known entities lack a link" in note for note in outcome.notes)
+    tuned = model.with_choice(outcome.choice)
     stored = model.checkpoint.network
     assert stored is not None
     assert tuned.choice.network == stored.digest
@@ -227,6 +229,7 @@ def test_a_quick_audit_says_nothing_of_answers_with_the_network(directory: Path)
     stored = model.checkpoint.network
     assert stored is not None
     assert "chosen" in retrained.calibration
+    assert any("better than real newcomers" in note for note in retrained.notes)
     assert retrained.choice.network == stored.digest
 
 

@@ -128,6 +128,8 @@ class Network(Source):
         shares = odds / odds.sum()
         values = np.maximum(np.log(np.maximum(shares, np.float32(TINY))) + np.float32(LEAST), 0)
         speaks = np.flatnonzero(values > 0)
+        if not len(speaks):  # so many answers that none is likely
+            return nothing
         answers, values, shares = answers[speaks], values[speaks], shares[speaks]
         level = np.partition(values, -LIKE_NEW)[-LIKE_NEW] if len(values) >= LIKE_NEW else 0.0
         new = np.arange(self.num_known, self._size if level else self.num_known)

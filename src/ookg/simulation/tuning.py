@@ -34,7 +34,7 @@ from ookg.newcomers.embedder import Newcomers
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.ranking import RankSummary
 from ookg.scoring.scorer import Scorer, TranslationScorer
-from ookg.simulation.audit import NO_NETWORK, TOO_KIND, TRAINED, calibrations, provenance
+from ookg.simulation.audit import TOO_KIND, TRAINED, calibrations, network_notes, provenance
 from ookg.simulation.choice import AnswerMethod, NewcomerChoice, NewcomerMethod
 from ookg.simulation.choosing import KNOTS, Tried, choose_ways, is_better
 from ookg.simulation.contenders import Companion, Contenders, NewcomerSetup
@@ -176,7 +176,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     reported |= {f"{name}, chosen": one for name, one in ranks.items()}
     report = {name: RankSummary.of(one[~is_first]) for name, one in reported.items()}
     notes = [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE]
-    return Tuning(choice, search.trials, report, [*notes, *([NO_NETWORK] if left_out else [])])
+    return Tuning(choice, search.trials, report, [*notes, *network_notes(simulation, left_out=left_out)])
 
 
 def _best(ranks: dict[NewcomerMethod, FloatArray]) -> NewcomerMethod:
