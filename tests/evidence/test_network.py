@@ -138,7 +138,7 @@ def reference(network: RelationNetwork, triples: IntArray, asked: Asked, like_ne
     if len(values) < like_new:
         return values
     level = sorted(values.values(), reverse=True)[like_new - 1]
-    return values | dict.fromkeys(range(KNOWN, 1 + int(triples[:, [0, 2]].max())), level)
+    return values | {new: level for new in range(KNOWN, KNOWN + NEW) if new != asked.entity}
 
 
 @pytest.mark.parametrize(("seed", "like_new"), [(0, 50), (1, 5), (2, 2)])
@@ -154,8 +154,11 @@ def test_it_says_what_the_equations_say_about_known_and_new_entities(
     for asked in asked_of()[seed::3]:
         expected = reference(network, together, asked, like_new)
         said = source.of_question(asked)
-        assert said.entities.tolist() == sorted(expected)
-        np.testing.assert_allclose(said.values, [expected[one] for one in sorted(expected)], rtol=1e-3, atol=1e-3)
+        everyone = np.arange(KNOWN + NEW)
+        values = [expected.get(one, 0.0) for one in everyone.tolist()]
+        np.testing.assert_allclose(said.of(everyone), values, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(said.row(KNOWN + NEW)[0], values, rtol=1e-3, atol=1e-3)
+        assert all(why is None for why in said.why(everyone[KNOWN:]))
         spoken += len(expected)
     assert spoken > 100
 

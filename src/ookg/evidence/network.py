@@ -130,11 +130,9 @@ class Network(Source):
         speaks = np.flatnonzero(values > 0)
         if not len(speaks):  # so many answers that none is likely
             return nothing
-        answers, values, shares = answers[speaks], values[speaks], shares[speaks]
-        level = np.partition(values, -LIKE_NEW)[-LIKE_NEW] if len(values) >= LIKE_NEW else 0.0
-        new = np.arange(self.num_known, self._size if level else self.num_known)
-        evidence = np.append(values, np.full(len(new), level)).astype(np.float64)
-        return _SpokenNetwork(np.append(answers, new), evidence, shares)
+        values = values[speaks].astype(np.float64)
+        level = float(np.partition(values, -LIKE_NEW)[-LIKE_NEW]) if len(values) >= LIKE_NEW else 0.0
+        return _SpokenNetwork(answers[speaks], values, shares[speaks], level, self.num_known, asked.entity)
 
     def of_claims(self, claims: IntArray) -> FloatArray:
         """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
@@ -252,15 +250,31 @@ def _column(degree: IntArray) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _SpokenNetwork(Spoken):
-    """shares: (known answers,) the probability of each; new ones come after these, and have none"""
+    """About known answers; all new ones but the asked entity are on one level, whether or not they have triples.
+
+    shares: (answers,) the probability of each; num_known: new entities have ids from here on
+    """
 
     shares: Scores
+    level: float
+    num_known: int
+    asked: int
+
+    def fill(self, row: Scores) -> None:
+        """Write the evidence for each of the first entities into a row of zeros, (answers,)."""
+        super().fill(row)
+        row[self.num_known :] = self.level
+        if self.num_known <= self.asked < len(row):
+            row[self.asked] = 0
+
+    def of(self, answers: IntArray) -> FloatArray:
+        """(answers,) the evidence for some answers."""
+        return np.where((answers >= self.num_known) & (answers != self.asked), self.level, super().of(answers))
 
     def why(self, answers: IntArray) -> list[Why | None]:
         """How likely each known answer is by the network, and its rank."""
-        known = self.entities[: len(self.shares)]
-        place = np.minimum(np.searchsorted(known, answers), len(known) - 1)
-        is_there = known[place] == answers
+        place = np.minimum(np.searchsorted(self.entities, answers), len(self.entities) - 1)
+        is_there = self.entities[place] == answers
         ranks = 1 + (self.shares > self.shares[place][:, None]).sum(axis=1)
         rows = zip(is_there.tolist(), self.shares[place].tolist(), ranks.tolist(), strict=True)
         return [NetworkWhy(NO_LINK, NO_LINK, share, rank) if there else None for there, share, rank in rows]
