@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
-from ookg.evidence.combined import GraphEvidence, RankingWeights
+from ookg.evidence.combined import GraphEvidence, RankingWeights, combined_scores, standardised
 from ookg.evidence.network import LEAST, Network, NetworkWhy
 from ookg.evidence.source import Asked
 from ookg.graph.grown import Triple
@@ -415,3 +415,15 @@ def test_what_cannot_be_trained_is_refused() -> None:
     for values in ({"steps": 0}, {"steps": 2**40}, {"batch": 0}, {"negatives": 1}, {"seed": -1}, {"seed": 2**64}):
         with pytest.raises(InputError, match=f"{next(iter(values))} .*; it must be a whole number from"):
             NetworkSettings(**values)
+
+
+def test_new_answers_stand_as_they_did_without_it() -> None:
+    weights = RankingWeights.alone(vector=1.0, network=2.0)
+    vector = torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0, 9.0, 3.5, 0.0, -torch.inf]])
+    said = torch.tensor([[8.0, 0.0, 4.0, 6.0, 2.0, 99.0, 99.0, 99.0, 99.0]])  # of new ones it must not count
+    total = combined_scores([vector.clone()], 5, weights, lambda *_: said.clone(), lambda _: torch.zeros(1, 4))
+    rest = standardised(vector, 5)
+    # The first one ranks above all known ones, the next behind two of them, the third behind all, the last nowhere.
+    levels = [(8 + 0) / 2, (0 + 4 + 6 + 2) / 4, (4 + 6 + 2) / 3, (4 + 6 + 2) / 3]
+    torch.testing.assert_close(total[0, 5:], rest[0, 5:] + 2 * torch.tensor(levels))
+    torch.testing.assert_close(total[0, :5], rest[0, :5] + 2 * said[0, :5])

@@ -42,6 +42,9 @@ __all__ = [
 ]
 
 
+LOOKED_AT = 1024  # known answers that a new one is compared with, where a source does not judge it
+
+
 @dataclass(frozen=True, eq=False)
 class GraphEvidence:
     """What known and given triples say beside the vectors: a source by its name, counted when it is first asked for.
@@ -199,7 +202,8 @@ def combined_scores(
 ) -> Tensor:
     """(queries, answers) w_vector · mean of standardised scores + (Σ w_source · evidence), in the order of the weights.
 
-    New answers, from `num_known` on, get w_new - w_hubness · mean of standardised hubness on top.
+    New answers, from `num_known` on, get w_new - w_hubness · mean of standardised hubness on top. A source that does
+    not judge them comes last, and gives them what it gives known ones that stand like them by all else.
 
     This is the one place that says how a score is made, of one question as of many. The order is part of it: another
     order changes the last bits.
@@ -217,7 +221,10 @@ def combined_scores(
         models += 1
     total *= weights[VECTOR] / models
     added: Tensor | None = None
+    last = [one for one in weights.of_sources() if not SOURCES[one[0]].judges_new]
     for name, weight in weights.of_sources():
+        if (name, weight) in last:
+            continue
         part = evidence(name, total.device)
         added = part.mul_(weight) if added is None else added.add_(part, alpha=weight)
     if added is not None:
@@ -226,7 +233,27 @@ def combined_scores(
         total[:, num_known:] += weights[NEW]
     if weights[HUBNESS] != 0 and total.shape[1] > num_known:
         total[:, num_known:].sub_(nearer, alpha=weights[HUBNESS] / models)
+    for name, weight in last:
+        part = evidence(name, total.device)
+        if part.shape[1] > num_known:
+            part[:, num_known:] = _as_known_ones(part[:, :num_known], total, num_known)
+        total.add_(part, alpha=weight)
     return total
+
+
+@one_torch_thread()
+def _as_known_ones(part: Tensor, scores: Tensor, num_known: int) -> Tensor:
+    """(queries, new answers) for each the mean evidence of known answers that rank like it by the scores so far.
+
+    These are those from half of its rank to twice as far down. part: (queries, known answers) the evidence
+    """
+    looked_at = min(LOOKED_AT, num_known)
+    known = scores[:, :num_known].topk(looked_at, dim=1)
+    sums = torch.nn.functional.pad(part.gather(1, known.indices).double().cumsum(dim=1), (1, 0))
+    above = torch.searchsorted(-known.values, -scores[:, num_known:].contiguous())  # known ones with a higher score
+    end = (2 * above + 2).clamp_max_(looked_at)
+    first = torch.minimum(above // 2, end - 1)
+    return ((sums.gather(1, end) - sums.gather(1, first)) / (end - first)).to(part)
 
 
 def answer_scores(

@@ -69,8 +69,9 @@ class Network(Source):
     relation that it does not know, and about an entity that has no link over one that it knows. Links over such
     relations are passed over.
 
-    About answers that are new the network knows too little. They all have the evidence of the fiftieth best known one,
-    so that the rest of what speaks for and against them counts as it does without a network.
+    About answers that are new the network knows too little. In a ranking they have the evidence of known ones that
+    stand like them by all else (`combined_scores`); by itself the source puts all of them on a level with the fiftieth
+    known one.
 
     ends: how often an entity has stood at each end of a relation; num_known: how many entities are known
     network: None: it says nothing
@@ -79,6 +80,7 @@ class Network(Source):
     name: ClassVar[str] = "network"
     features: ClassVar[tuple[str, ...]] = ("network of the head", "network of the tail")
     judges: ClassVar[bool] = False
+    judges_new: ClassVar[bool] = False
     known_alone: ClassVar[bool] = True
     reads_graph: ClassVar[bool] = True
 

@@ -98,6 +98,8 @@ class Source(ABC):
         the closed form; 0: nothing, unless it is asked for by name
     features: the names of what it says about a claim
     judges: whether the judge of claims looks at these
+    judges_new: whether it tells one new answer from another; else they rank as if it said of them what it says of known
+        ones that stand like them by all else
     known_alone: whether it counts on known triples alone, so that given ones do not change what it counted
     reads_graph: whether it counts from the graph, so that the triples need not be read for it
     is_kept: whether it takes long to count, so that `to_arrays` is kept with a stored graph
@@ -109,6 +111,7 @@ class Source(ABC):
     closed_form_weight: ClassVar[float] = 0.0
     features: ClassVar[tuple[str, ...]]
     judges: ClassVar[bool] = True
+    judges_new: ClassVar[bool] = True
     known_alone: ClassVar[bool] = False
     reads_graph: ClassVar[bool] = False
     is_kept: ClassVar[bool] = False

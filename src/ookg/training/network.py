@@ -8,7 +8,8 @@ is the model for it).
 
 It is trained on known entities as if they were new: of one entity a few links are given, another one is asked, and
 nothing of it is left in the graph: no message passes it, and neither the degrees of its neighbours nor the counts of
-answers have it in them. Otherwise the network learns to find the gap that the hidden entity leaves.
+answers have it in them. Otherwise the network learns how a graph looks from which half of an entity is gone. That its
+neighbours lack a link they should have shows nevertheless (docs/network.md, tuning).
 
 Directed relations are numbers as `link_code` has them: 2·r from the head of a triple over r to its tail, 2·r + 1 the
 other way. So they stay the same when relations are added.
