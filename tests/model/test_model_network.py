@@ -230,7 +230,7 @@ def test_what_was_measured_without_the_network_holds_once_it_is_removed(director
     with_it = living.model
     assert with_it.ways == DEFAULT_WAYS.with_network(WEIGHT)
     shown = with_it.predict(NEW, head="new", relation="r2")
-    assert shown.way.endswith("network")
+    assert "network" in (shown.way or "")
     assert shown.trust is not None
     assert shown.trust.expected_mrr is None
     assert all(answer.probability is None for answer in shown.answers)
