@@ -114,3 +114,15 @@ def test_it_stays_through_updates_and_goes_with_another_model(run: Run) -> None:
     assert (Path("small") / NETWORK_FILE).read_bytes() == FILE.read_bytes()
     run("train", "graph.tsv", "--out", "model", "--overwrite", *TRAINING)
     assert not FILE.exists()
+
+
+def test_a_simulation_says_that_it_is_without_the_network(run: Run) -> None:
+    tune, audit = ((name, "model", "--sample", "4", "--quick", "--json") for name in ("tune", "audit"))
+    before = run(*tune)["report"], run(*audit)["overall"]
+    run(*TRAIN)
+    tuned, audited = run(*tune), run(*audit)
+    assert (tuned["report"], audited["overall"]) == before
+    for values in (tuned, audited):
+        assert [note for note in values["notes"] if note.startswith("the network is left out: ")] == values["notes"][
+            -1:
+        ]

@@ -20,10 +20,11 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.triples import as_triples
 from ookg.model.living import LivingModel
 from ookg.model.model import Model
+from ookg.newcomers.reducer import Correlation
+from ookg.simulation import choosing, likelihood
 from ookg.simulation.audit import AuditSettings
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
-from ookg.simulation.simulated import simulate
 from ookg.simulation.tuning import TuningSettings
 from ookg.simulation.ways import DEFAULT_WAYS
 from ookg.storage.network import NETWORK_FILE, read_network, remove_network, write_network
@@ -181,57 +182,102 @@ def test_one_of_another_form_is_refused_when_it_is_asked(directory: Path) -> Non
         scores(Model.load(directory))
 
 
-def test_tuning_measures_with_a_network_that_has_seen_no_question(directory: Path) -> None:
+HIDING = HidingSettings(sample=6)
+LEFT_OUT = "the network is left out: entities that are hidden leave gaps that it would see"
+
+
+@pytest.fixture
+def few_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ways are chosen and likelihoods fitted on the few questions of a small graph."""
+    monkeypatch.setattr(choosing, "FEWEST_QUESTIONS", 2)
+    monkeypatch.setattr(likelihood, "FEWEST_RIGHT", 1)
+
+
+def without_times(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a tuning or an audit, less their notes and when it was."""
+    for made in values["choice"]["simulation"].values():
+        del made["created"]
+    return {name: value for name, value in values.items() if name != "notes"}
+
+
+@pytest.mark.usefixtures("few_suffice")
+@pytest.mark.parametrize("retraining", [None, Retraining(steps=5)])
+def test_tune_and_audit_leave_the_network_out(directory: Path, retraining: Retraining | None) -> None:
     model = Model.load(directory)
-    settings = TuningSettings(HidingSettings(sample=6), Retraining(steps=5), trials=1, triples=(1,))
-    outcome = model.tune(settings)
-    assert any("better than real newcomers: it sees which known entities lack a link" in note for note in outcome.notes)
-    tuned = model.with_choice(outcome.choice)
-    stored = model.checkpoint.network
-    assert stored is not None
-    assert tuned.choice.network == stored.digest
-    assert "chosen" in tuned.choice.calibration
-    assert tuned.ways is not None
-    # Another network, and none: what was measured with the first does not hold.
-    other = tuned.train_network(replace(FEW, seed=9))
-    alone = Model(replace(tuned.checkpoint, network=None))
-    for one in (tuned, other, alone):
-        calibration = one.defaults.calibration(refine=False, combine=False, chosen=True)
-        assert (calibration is not None) == (one is tuned)
-    assert other.ways == tuned.ways.with_network(WEIGHT)
-    assert alone.ways == tuned.ways.with_network(0.0)
-    again = model.with_choice(replace(model.choice, ways=DEFAULT_WAYS, network=stored.digest))
-    assert again.ways == DEFAULT_WAYS  # chosen with the network, which counts for nothing
+    alone = Model(replace(model.checkpoint, network=None))
+    settings = TuningSettings(HIDING, retraining, trials=1, triples=(1,))
+    tuned, tuned_alone = model.tune(settings), alone.tune(settings)
+    assert (tuned.choice.ways is not None) == (retraining is not None)
+    assert ("chosen" in tuned.choice.likelihood) == (retraining is not None)
+    audited, audited_alone = (one.audit(AuditSettings(HIDING, retraining)) for one in (model, alone))
+    assert "chosen" in audited.calibration
+    for with_it, without in ((tuned, tuned_alone), (audited, audited_alone)):
+        assert without_times(with_it.to_dict()) == without_times(without.to_dict())
+        assert [note for note in with_it.notes if note not in without.notes] == [with_it.notes[-1]]
+        assert with_it.notes[-1].startswith(LEFT_OUT)
+        assert not any("network" in note for note in without.notes)
 
 
-def test_a_simulation_trains_its_own_network_without_the_hidden_entities(directory: Path) -> None:
+@pytest.mark.usefixtures("few_suffice")
+def test_what_was_measured_without_the_network_holds_once_it_is_removed(directory: Path) -> None:
     model = Model.load(directory)
-    simulation = simulate(model.checkpoint, HidingSettings(sample=6), Retraining(steps=2, reference=False))
-    hidden = simulation.hidden
-    index = GraphIndex.of(hidden.known, hidden.num_known, hidden.num_relations)
-    expected = train_network(index, FEW).to_arrays()
-    assert simulation.network is not None
-    for name, table in simulation.network.to_arrays().items():
-        np.testing.assert_array_equal(table, expected[name])
-    assert simulation.evidence.network is simulation.network
-    assert simulate(model.checkpoint, HidingSettings(sample=6), None).network is None
+    settings = TuningSettings(HIDING, Retraining(steps=5, reference=False), trials=1, triples=(1,))
+    choice = replace(model.tune(settings).choice, ways=DEFAULT_WAYS)
+    assert {"closed form", "chosen"} <= set(choice.calibration)
+    assert "chosen" in choice.likelihood
+    model.with_choice(choice).save_choice(directory)
+    living = LivingModel(directory)
+    with_it = living.model
+    assert with_it.ways == DEFAULT_WAYS.with_network(WEIGHT)
+    shown = with_it.predict(NEW, head="new", relation="r2")
+    assert shown.way.endswith("network")
+    assert shown.trust is not None
+    assert shown.trust.expected_mrr is None
+    assert all(answer.probability is None for answer in shown.answers)
+    # Answers in which the network does not count are as they were measured.
+    closed = with_it.predict(NEW, head="new", relation="r2", weights=Correlation())
+    assert closed.trust is not None
+    assert closed.trust.expected_mrr is not None
+    living.remove_network()
+    removed = living.model
+    assert removed.ways == DEFAULT_WAYS
+    shown = removed.predict(NEW, head="new", relation="r2")
+    assert shown.trust is not None
+    assert shown.trust.expected_mrr is not None
+    assert all(answer.probability is not None for answer in shown.answers)
 
 
-def test_a_quick_audit_says_nothing_of_answers_with_the_network(directory: Path) -> None:
+def test_ways_that_were_chosen_with_the_network_stay_until_others_are_chosen(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = Model.load(directory)
-    quick = model.audit(AuditSettings(HidingSettings(sample=6), None, refine=False))
-    assert "closed form" in quick.calibration
-    assert "chosen" not in quick.calibration
-    assert any("the network, which has seen the hidden entities, is left out" in note for note in quick.notes)
-    tuned = model.tune(TuningSettings(HidingSettings(sample=6), None, trials=1, triples=(1,)))
-    assert "chosen" not in tuned.choice.calibration
-    assert any("the network" in note for note in tuned.notes)
-    retrained = model.audit(AuditSettings(HidingSettings(sample=6), Retraining(steps=5)))
-    stored = model.checkpoint.network
-    assert stored is not None
-    assert "chosen" in retrained.calibration
-    assert any("better than real newcomers" in note for note in retrained.notes)
-    assert retrained.choice.network == stored.digest
+    network = model.checkpoint.network
+    assert network is not None
+    weighed = DEFAULT_WAYS.with_network(3.0)
+    chosen = model.with_choice(replace(model.choice, ways=weighed, network=network.digest))
+    assert chosen.ways == weighed
+    settings = TuningSettings(HIDING, Retraining(steps=5), trials=1, triples=(1,))
+    audited, few = chosen.audit(AuditSettings(HIDING, Retraining(steps=5))), chosen.tune(settings)
+    for choice in (audited.choice, few.choice):  # there were too few questions to choose others
+        assert (choice.ways, choice.network) == (weighed, network.digest)
+        assert "closed form" in choice.calibration
+        assert "chosen" not in choice.calibration  # it was measured without the network
+        assert "chosen" not in choice.likelihood
+    plain = Model(replace(model.checkpoint, network=None)).audit(AuditSettings(HIDING, Retraining(steps=5)))
+    assert audited.overall == plain.overall
+    # Another network has its default weight, and what is measured without it is stored so.
+    other = chosen.train_network(replace(FEW, seed=9))
+    assert other.ways == DEFAULT_WAYS.with_network(WEIGHT)
+    choice = other.audit(AuditSettings(HIDING, None)).choice
+    assert (choice.ways, choice.network) == (DEFAULT_WAYS, None)
+    assert "chosen" in choice.calibration
+    monkeypatch.setattr(choosing, "FEWEST_QUESTIONS", 2)
+    again = chosen.tune(settings).choice
+    assert again.network is None
+    assert again.ways is not None
+    assert all(way.ranking["network"] == 0.0 for way in again.ways)
+    assert chosen.with_choice(again).ways == again.ways.with_network(WEIGHT)
+    assert "chosen" in again.calibration
 
 
 def test_evaluating_and_predicting_score_alike(directory: Path) -> None:

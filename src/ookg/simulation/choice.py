@@ -39,7 +39,8 @@ class NewcomerChoice:
     judge: the judge of claims about new entities; thresholds: what claims about known ones are held against
     ways: how questions are answered by the newcomer's number of triples
     likelihood: how likely answers are right, by method; no entry: not measured
-    network: the digest of the network that ways were chosen with, and what is "chosen" measured; None: without one
+    network: the digest of the network that was weighed in the ways, on tasks; None: they were chosen, and what is
+        "chosen" was measured, without one
     """
 
     power: float | None = None
@@ -54,18 +55,15 @@ class NewcomerChoice:
     thresholds: FittedThresholds | None = None
     network: str | None = None
 
-    def with_network(self, network: str | None, ways: Ways | None) -> NewcomerChoice:
-        """The same for another network, or none: what was measured by the old ways does not hold any more.
-
-        ways: how questions are answered with it, where some are chosen
-        """
-        if network == self.network:
+    def without_network(self) -> NewcomerChoice:
+        """The same with ways in which no network counts; what was measured by the old ones does not hold any more."""
+        if self.network is None:
             return self
         calibration, likelihood = dict(self.calibration), dict(self.likelihood)
         calibration.pop("chosen", None)
         likelihood.pop("chosen", None)
-        ways = None if self.ways is None else ways
-        return replace(self, calibration=calibration, likelihood=likelihood, ways=ways, network=network)
+        ways = None if self.ways is None else self.ways.with_network(0.0)
+        return replace(self, calibration=calibration, likelihood=likelihood, ways=ways, network=None)
 
     def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:
         """The same with a new calibration of some methods, and how it was measured; other methods keep theirs."""

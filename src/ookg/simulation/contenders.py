@@ -153,7 +153,7 @@ class NewcomerSetup:
 
     power: of the correlation weights; refine: how vectors are fitted, None to leave that out
     ranking: weights of the combination of the graph with fitted vectors, or with the closed form where none are fitted
-    ways: how `predict` answers where nothing is said
+    ways: how `predict` answers where nothing is said, but for the network, which no simulation by hiding has
     """
 
     power: float
@@ -167,7 +167,7 @@ class NewcomerSetup:
         defaults = NewcomerDefaults.of(checkpoint)
         is_fitted = refine and can_refine(checkpoint.embedding)
         kind: NewcomerMethod = "refined" if is_fitted else "closed form"
-        ways = defaults.ways
+        ways = None if defaults.ways is None else defaults.ways.with_network(0.0)
         if ways is not None and not is_fitted:
             ways = ways.without_refining()
         return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind], ways)

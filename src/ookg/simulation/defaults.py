@@ -59,6 +59,11 @@ class NewcomerDefaults:
         return None if network is None else network.digest
 
     @property
+    def weighs_network(self) -> bool:
+        """Whether the model has a network and the stored ways were chosen with it."""
+        return self.network is not None and self.choice.network == self.network
+
+    @property
     def power(self) -> float:
         """Of the correlation weights."""
         return DEFAULT_POWER if self.choice.power is None else self.choice.power
@@ -85,11 +90,9 @@ class NewcomerDefaults:
         geometry = self.checkpoint.embedding.geometry
         if self.checkpoint.statistics is None or (geometry.projects and not isinstance(geometry, Projected)):
             return None
-        ways, network = self.choice.ways, self.network
-        if network is None:
-            ways = (ways or DEFAULT_WAYS).with_network(0.0)
-        elif ways is None or self.choice.network != network:
-            ways = (ways or DEFAULT_WAYS).with_network(NETWORK_WEIGHT)
+        ways = self.choice.ways
+        if ways is None or not self.weighs_network:
+            ways = (ways or DEFAULT_WAYS).with_network(0.0 if self.network is None else NETWORK_WEIGHT)
         return ways if can_refine(self.checkpoint.embedding) else ways.without_refining()
 
     def weights(self, usual: Weights) -> Weights:

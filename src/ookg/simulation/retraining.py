@@ -10,14 +10,11 @@ import numpy as np
 import torch
 
 from ookg.errors import InputError
-from ookg.graph.index import GraphIndex
 from ookg.models.embedding import Embedding
 from ookg.simulation.hiding import Hidden
 from ookg.system.display import counted
 from ookg.system.progress import Progress
 from ookg.training.loop import TrainingRun
-from ookg.training.network import NetworkSettings, RelationNetwork
-from ookg.training.network_training import train_network
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
 from ookg.types import IntArray
@@ -66,8 +63,6 @@ class Retraining:
         settings = self.settings(checkpoint.settings, len(checkpoint.triples))
         trainings = 2 if self.reference else 1
         words = f"{counted(trainings, 'training')} of {settings.steps:,} steps"
-        if checkpoint.network is not None:
-            words += f", and one of the network in {checkpoint.network.about['settings'].get('steps', 0):,}"
         took, steps = (checkpoint.provenance.get(name) for name in ("seconds", "step"))
         if not isinstance(took, int | float) or not isinstance(steps, int) or not (took > 0 and steps > 0):
             return words
@@ -102,15 +97,3 @@ def retrain(checkpoint: Checkpoint, hidden: Hidden, retraining: Retraining) -> t
     both = np.concatenate([hidden.known, hidden.given])
     label = "training with what is given of them"
     return without, train_again(checkpoint, both, len(hidden.entities), retraining, label)
-
-
-def retrain_network(checkpoint: Checkpoint, hidden: Hidden, retraining: Retraining) -> RelationNetwork | None:
-    """A network of the known triples, by the settings of the model's own; None if it has none."""
-    if checkpoint.network is None:
-        return None
-    settings = NetworkSettings.from_dict(checkpoint.network.about["settings"])
-    index = GraphIndex.of(hidden.known, hidden.num_known, hidden.num_relations)
-    with ExitStack() as stack:
-        label = "training a network without the hidden entities"
-        report = stack.enter_context(Progress(label, settings.steps)) if retraining.progress else None
-        return train_network(index, settings, checkpoint.embedding.device, report).cpu()

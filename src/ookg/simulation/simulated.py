@@ -21,7 +21,7 @@ from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import Queries, test_queries
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.hiding import Hidden, HidingSettings, hide
-from ookg.simulation.retraining import Retraining, retrain, retrain_network
+from ookg.simulation.retraining import Retraining, retrain
 from ookg.system.display import counted
 from ookg.training.network import RelationNetwork
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -44,7 +44,8 @@ class Simulation:
     is_exact: nothing here was trained with a question. Otherwise the vectors are those of a model that has seen all
         triples: newcomers come out better than they would, and trained entities are asked what they were trained on
     given, queries: what is given and asked, of all hidden entities or of a part of them
-    network: trained on the known triples, if the model has one and what is trained here has seen no question
+    network: one that has seen no newcomer, to be weighed too; None where entities are hidden, as it would see the gaps
+        that they leave
     """
 
     hidden: Hidden
@@ -57,19 +58,11 @@ class Simulation:
     network: RelationNetwork | None = None
 
     @classmethod
-    def of(
-        cls,
-        hidden: Hidden,
-        embedding: Embedding,
-        trained: Embedding | None,
-        *,
-        is_exact: bool,
-        network: RelationNetwork | None = None,
-    ) -> Simulation:
+    def of(cls, hidden: Hidden, embedding: Embedding, trained: Embedding | None, *, is_exact: bool) -> Simulation:
         """Count the statistics of what is known; the hidden triples are in none of them."""
         graph = GraphStatistics.count(hidden.known, hidden.num_known, hidden.num_relations)
         queries = test_queries(hidden.questions, hidden.num_known)
-        return cls(hidden, embedding, trained, graph, is_exact, hidden.given, queries, network)
+        return cls(hidden, embedding, trained, graph, is_exact, hidden.given, queries)
 
     @property
     def query_newcomer(self) -> IntArray:
@@ -186,11 +179,10 @@ def simulate(
     settings: HidingSettings | None = None,
     retraining: Retraining | None = None,
 ) -> Simulation:
-    """Make known entities of a model new again. The model itself is only read.
+    """Make known entities of a model new again. The model itself is only read, and its network is left out.
 
     retraining: train without the hidden entities, and once more with their given triples, so that no vector has seen a
-        question, nor has the network; None takes the model's own vectors as they are, which is quick and too kind, and
-        no network
+        question; None takes the model's own vectors as they are, which is quick and too kind
     """
     require_triples(checkpoint)
     embedding = checkpoint.embedding.widened()
@@ -198,8 +190,7 @@ def simulate(
     require_two(hidden.num_hidden)
     if retraining is not None:
         known, trained = retrain(checkpoint, hidden, retraining)
-        network = retrain_network(checkpoint, hidden, retraining)
-        return Simulation.of(hidden, known, trained, is_exact=True, network=network)
+        return Simulation.of(hidden, known, trained, is_exact=True)
     rows = _rows(embedding.entities, hidden.entities)
     known, trained = (replace(embedding, entities=part) for part in (rows[: hidden.num_known], rows))
     return Simulation.of(hidden, known, trained, is_exact=False)

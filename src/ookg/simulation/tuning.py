@@ -151,11 +151,10 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     if simulation.is_exact:
         likelihood |= chosen.likelihoods(simulation, settings.triples, seed, companions)
     calibration = calibrations(simulation, ranks, seed)
-    network = stored.network
-    left_out = network is not None and simulation.network is None
-    if left_out:
-        calibration.pop("chosen", None)  # it was measured without the network
-        network = stored.choice.network
+    kept = stored.choice if ways is None and stored.weighs_network else stored.choice.without_network()
+    if kept.network is not None:  # what was measured is without it
+        calibration.pop("chosen", None)
+        likelihood.pop("chosen", None)
     choice = NewcomerChoice(
         power=power,
         refine=refine,
@@ -163,11 +162,11 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         ranking=ranking,
         calibration=calibration,
         simulation={"choice": provenance(simulation, settings.hiding, settings.retraining)},
-        judge=stored.choice.judge,
-        thresholds=stored.choice.thresholds,
-        ways=ways or stored.choice.with_network(network, stored.ways).ways,
-        likelihood=stored.choice.with_network(network, None).likelihood | likelihood,
-        network=network,
+        judge=kept.judge,
+        thresholds=kept.thresholds,
+        ways=ways or kept.ways,
+        likelihood=kept.likelihood | likelihood,
+        network=kept.network,
     )
     # Before and chosen with the same given triples: those of all newcomers are counted in statistics and evidence.
     reported = {} if simulation.trained is None else {TRAINED: simulation.ranks(simulation.trained_scorer)}
@@ -176,7 +175,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
     reported |= {f"{name}, chosen": one for name, one in ranks.items()}
     report = {name: RankSummary.of(one[~is_first]) for name, one in reported.items()}
     notes = [] if simulation.is_exact else [TOO_KIND, QUICK_CHOICE]
-    return Tuning(choice, search.trials, report, [*notes, *network_notes(simulation, left_out=left_out)])
+    return Tuning(choice, search.trials, report, [*notes, *network_notes(checkpoint)])
 
 
 def _best(ranks: dict[NewcomerMethod, FloatArray]) -> NewcomerMethod:
