@@ -311,6 +311,7 @@ def test_model_directories_do_not_name_this_machine(run: Run, folder: Path) -> N
         ),
         (["train", "graph.tsv", "--out", ""], "--out ''; give it a value"),
         (["train", "graph.tsv", "--out="], "--out ''; give it a value"),
+        (["predict", "model", "--head=e0=", "--relation=r0"], "unknown entity 'e0='"),  # a value may end so
         (["train", "utf16.tsv", "--out", "m"], "utf16.tsv:1: UTF-16 text; convert it to UTF-8"),
         (["compare", "missing", "missing"], "missing: no such file; check the path"),
         (["compare", "links", "links"], "links: is a folder, not a file of rows; name one file"),

@@ -69,8 +69,8 @@ def test_it_is_trained_used_explained_and_removed(run: Run) -> None:
 
 
 def test_what_cannot_be_is_refused_in_one_line(run: Run) -> None:
-    assert "steps 0; it must be a whole number from 1" in run("network", "model", "--steps", "0", code=2)
-    assert "most_links 0; it must be a whole number from 1" in run("network", "model", "--most-links", "0", code=2)
+    assert "--steps 0; it must be a whole number from 1" in run("network", "model", "--steps", "0", code=2)
+    assert "--most-links 0; it must be a whole number from 1" in run("network", "model", "--most-links", "0", code=2)
     assert "no model here" in run("network", "nowhere", code=2)
     assert "no model here" in run("network", "nowhere", "--remove", code=2)
     run(*TRAIN)

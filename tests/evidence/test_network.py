@@ -413,7 +413,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
     with pytest.raises(InputError, match="no entity has two triples"):
         train_network(index)
     for values in ({"steps": 0}, {"steps": 2**40}, {"batch": 0}, {"negatives": 1}, {"seed": -1}, {"seed": 2**64}):
-        with pytest.raises(InputError, match=f"{next(iter(values))} .*; it must be a whole number from"):
+        with pytest.raises(InputError, match=f"{next(iter(values))}` .*; it must be a whole number from"):
             NetworkSettings(**values)
 
 

@@ -11,7 +11,7 @@ import torch
 from ookg.graph.index import GraphIndex
 from ookg.training.network import NetworkGraph, NetworkSettings, NewAnswers, Questions, RelationNetwork
 from ookg.training.network_gpu import Batch, DenseGraph, DenseNetwork, MessageSum, train_on_gpu
-from ookg.training.network_training import Episodes, train_network
+from ookg.training.network_training import Drawn, Episodes, train_network
 
 ENTITIES, RELATIONS = 40, 3
 
@@ -107,6 +107,20 @@ def test_both_ways_learn_a_rule(train: Callable[..., RelationNetwork] | None) ->
     questions = Questions(*(torch.tensor(one, dtype=torch.int64) for one in arrays))
     logits, _ = trained(known, questions, None, None)
     assert int(logits.argmax()) == 120 + 12 + 3
+
+
+def test_an_error_while_questions_are_drawn_ends_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, calls = Episodes.drawn, []
+
+    def failing(self: Episodes) -> Drawn:
+        calls.append(1)
+        if len(calls) > 5:
+            raise MemoryError("no room")
+        return drawn(self)
+
+    monkeypatch.setattr(Episodes, "drawn", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        train_on_gpu(graph(), NetworkSettings(steps=50, batch=4), "cpu")
 
 
 def test_the_kernel_sums_as_plain_pytorch_does(interpreted: Callable[[str], str]) -> None:

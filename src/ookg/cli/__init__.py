@@ -95,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     for place, text in enumerate(argv):
         said = argv[place - 1] if place and not text else text.removesuffix("=")  # --out '' and --out=
-        if (not text or text == f"{said}=") and said.startswith("--") and said not in MAY_BE_EMPTY:
+        is_option = said.startswith("--") and said != "--" and "=" not in said
+        if (not text or text == f"{said}=") and is_option and said not in MAY_BE_EMPTY:
             raise InputError(f"{said} ''; give it a value (a variable of the shell may be empty)")
         if text.startswith("--") and text.endswith("=--"):  # which argparse takes for no value at all
             raise InputError(f"argument {text!r}; -- is no value, give another")

@@ -277,6 +277,6 @@ class _SpokenNetwork(Spoken):
         """How likely each known answer is by the network, and its rank."""
         place = np.minimum(np.searchsorted(self.entities, answers), len(self.entities) - 1)
         is_there = self.entities[place] == answers
-        ranks = 1 + (self.shares > self.shares[place][:, None]).sum(axis=1)
+        ranks = 1 + len(self.shares) - np.searchsorted(np.sort(self.shares), self.shares[place], side="right")
         rows = zip(is_there.tolist(), self.shares[place].tolist(), ranks.tolist(), strict=True)
         return [NetworkWhy(NO_LINK, NO_LINK, share, rank) if there else None for there, share, rank in rows]

@@ -235,6 +235,7 @@ class ExtendedModel:
         self, questions: Sequence[Question], options: AnswerOptions | None = None, **keywords: Unpack[AnswerKeywords]
     ) -> Predictions:
         """The answers to many questions, all from one state; they pass over the entities together."""
+        questions = questions if isinstance(questions, Question) else list(questions)
         if isinstance(questions, Question) or not all(isinstance(one, Question) for one in questions):
             raise InputError(f"questions {questions!r}; give a list such as [ookg.Question(relation, head=label)]")
         state, options = self._state, answer_options(options, **keywords)

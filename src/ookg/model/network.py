@@ -35,9 +35,12 @@ def network_of(
     if checkpoint.graph is None or not len(checkpoint.graph):
         problem = "this model came without its training triples, and a network is trained on these"
         raise InputError(f"{problem}; {IMPORT_TRIPLES}")
-    settings, place, begun = settings or NetworkSettings(), choose_device(device), time.perf_counter()
+    settings = NetworkSettings() if settings is None else settings
+    place, begun = choose_device(device), time.perf_counter()
     index, further = _index_of(checkpoint, given)
     network = train_network(index, settings, place, report)
+    if not all(bool(one.isfinite().all()) for one in network.parameters()):
+        raise InputError("the training of the network has diverged; take a smaller `learning_rate`")
     about = {
         "settings": settings.to_dict(),
         "version": checkpoint.number,

@@ -237,10 +237,12 @@ def write_checkpoint(checkpoint: Checkpoint, directory: str | Path) -> None:
         if not is_own:
             for path in version_files(directory).values():
                 path.unlink(missing_ok=True)
-            remove_network(directory)
         write_description(directory, description)
-        if not is_own and checkpoint.network is not None:
-            write_network(directory, checkpoint.network)
+        if not is_own:
+            remove_network(directory)
+        network = checkpoint.network
+        if network is not None and (not is_own or network.path is None):  # one that lies here is left as it is
+            write_network(directory, network)
     except BaseException as error:
         if _data_of(directory) != data:
             shutil.rmtree(data, ignore_errors=True)

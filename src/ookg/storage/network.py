@@ -26,6 +26,7 @@ from ookg.types import Array
 
 NETWORK_FILE = "network.safetensors"
 FORMAT = "ookg network 1"
+READINGS = 5  # tries to read a file that others replace
 
 Stamp = tuple[int, int, int]
 
@@ -86,7 +87,7 @@ def read_network(directory: str | Path, relations: Vocabulary) -> StoredNetwork 
     """
     path = Path(directory) / NETWORK_FILE
     try:
-        network = _read(path, is_checked=path.stat().st_size <= CHECKED_BYTES)
+        network = _read_whole(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -95,6 +96,21 @@ def read_network(directory: str | Path, relations: Vocabulary) -> StoredNetwork 
     if relations.select(range(number)) != list(network.relations[:number]):
         raise _damaged(path, "it was trained for other relations")
     return replace(network, num_relations=number)
+
+
+def _read_whole(path: Path) -> StoredNetwork:
+    """A network, read again where another one has taken its place meanwhile."""
+    for _ in range(READINGS - 1):
+        stamp = network_stamp(path.parent)
+        try:
+            network = _read(path, is_checked=path.stat().st_size <= CHECKED_BYTES)
+        except ModelFileError:
+            if network_stamp(path.parent) == stamp:
+                raise
+            continue
+        if network_stamp(path.parent) == stamp:
+            return network
+    return _read(path, is_checked=path.stat().st_size <= CHECKED_BYTES)
 
 
 def _read(path: Path, *, is_checked: bool) -> StoredNetwork:
@@ -144,8 +160,9 @@ def _damaged(path: Path, problem: str) -> ModelFileError:
 
 
 def _digest(network: StoredNetwork) -> str:
-    about = {name: value for name, value in network.about.items() if name != "digest"}
-    digest = hashlib.sha256(json.dumps([about, list(network.relations)], sort_keys=True).encode())
+    """Of what it says: when and how fast it was trained makes no other network of it."""
+    said = [network.about.get("settings"), list(network.relations)]
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
     for name, array in sorted(network.arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
         digest.update(array.tobytes())

@@ -58,17 +58,23 @@ class NetworkSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("steps", 1, MOST_STEPS),
-            ("batch", 1, MOST_QUESTIONS),
-            ("negatives", 2, MOST_QUESTIONS),
-            ("seed", 0, MOST_SEED),
-        ):
+        whole = {
+            "steps": (1, MOST_STEPS),
+            "batch": (1, MOST_QUESTIONS),
+            "negatives": (2, MOST_QUESTIONS),
+            "most_links": (1, MOST_QUESTIONS),
+            "seed": (0, MOST_SEED),
+        }
+        for name, (least, most) in whole.items():
             value = getattr(self, name)
+            if name == "most_links" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise InputError(f"{name} {value}; it must be a whole number from {least} to {most}")
-        if self.most_links is not None and not 1 <= self.most_links <= MOST_QUESTIONS:
-            raise InputError(f"most_links {self.most_links}; it must be a whole number from 1 to {MOST_QUESTIONS}")
+                raise InputError(f"`{name}` {value!r}; it must be a whole number from {least} to {most}")
+        for name in ("learning_rate", "share_new"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise InputError(f"`{name}` {value!r}; it must be a number from 0 to 1")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, with the form of the network."""
@@ -230,8 +236,10 @@ class RelationNetwork(nn.Module):
             raise ValueError("it has not the parameters of a network")
         for name, table in state.items():
             part = torch.from_numpy(np.array(arrays[name], dtype=np.float32))[: len(table)]
-            if part.shape != table.shape or not torch.isfinite(part).all():
-                raise ValueError(f"{name!r} has the shape {part.shape} instead of {table.shape}, or is not finite")
+            if part.shape != table.shape:
+                raise ValueError(f"{name!r} has the shape {tuple(part.shape)} instead of {tuple(table.shape)}")
+            if not torch.isfinite(part).all():
+                raise ValueError(f"{name!r} is not finite")
             table.copy_(part)
         return network.requires_grad_(False).eval()
 

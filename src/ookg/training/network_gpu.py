@@ -344,10 +344,10 @@ def _captured(step: Callable[[], None]) -> Callable[[], None]:
 @contextmanager
 def _drawn_ahead(episodes: Episodes, settings: NetworkSettings) -> Iterator[Iterator[Tensor]]:
     """Batches, drawn in another thread."""
-    ready: queue.Queue[Tensor | None] = queue.Queue(AHEAD)
+    ready: queue.Queue[Tensor | BaseException] = queue.Queue(AHEAD)
     is_over = threading.Event()
 
-    def put(drawn: Tensor | None) -> None:
+    def put(drawn: Tensor | BaseException) -> None:
         while not is_over.is_set():
             try:
                 ready.put(drawn, timeout=1)
@@ -359,13 +359,20 @@ def _drawn_ahead(episodes: Episodes, settings: NetworkSettings) -> Iterator[Iter
         try:
             while not is_over.is_set():
                 put(torch.from_numpy(Batch.packed(episodes.drawn(), episodes, settings)))
-        finally:
-            put(None)  # so that nobody waits for what does not come
+        except BaseException as error:
+            put(error)
+
+    def taken() -> Iterator[Tensor]:
+        while True:
+            drawn = ready.get()
+            if isinstance(drawn, BaseException):
+                raise drawn
+            yield drawn
 
     thread = threading.Thread(target=draw, daemon=True)
     thread.start()
     try:
-        yield iter(ready.get, None)
+        yield taken()
     finally:
         is_over.set()
         thread.join()

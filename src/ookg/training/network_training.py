@@ -197,7 +197,9 @@ def train_network(
     report: Reporter | None = None,
 ) -> RelationNetwork:
     """A network trained on known triples; the same seed gives the same one, on a CPU bit for bit."""
-    settings = settings or NetworkSettings()
+    settings = NetworkSettings() if settings is None else settings
+    if not isinstance(settings, NetworkSettings):
+        raise InputError(f"settings {settings!r}; give an `ookg.NetworkSettings`")
     if not (np.diff(np.asarray(index.offsets)) >= 2).any():
         raise InputError("no entity has two triples, so none can be given and asked; train on a larger graph")
     if torch.device(device).type == "cuda":
