@@ -25,9 +25,7 @@ from ookg.types import Array, FloatArray, IntArray, Scores
 if TYPE_CHECKING:
     from ookg.storage.network import StoredNetwork
 
-WEIGHT = (
-    1.0  # by default; on valid-tasks of FB15k-237 and given triples of FB15k that were held out, 1 to 2 ranked best
-)
+WEIGHT = 1.0  # by default; on valid-tasks of FB15k-237 and held-out triples of FB15k, 1 to 2 ranked best
 LEAST = 15.0  # the logarithm of 1/p from which on an answer has no evidence
 LIKE_NEW = 50  # which of the known answers, by rank, new ones are put on a level with
 NO_LINK = -1

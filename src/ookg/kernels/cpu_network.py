@@ -73,6 +73,22 @@ def _links(
 
 
 @compiled()
+def _seen(
+    index: tuple[Array, Array, Array],
+    given: tuple[Array, Array, Array, Array],
+    entity: int,
+    limits: tuple[int, int, int],
+    room: Array,
+) -> Any:
+    """The same in as much room as it takes: that room, and how many links are in it."""
+    number = _links(index, given, entity, limits, room)
+    if number < 0:
+        room = np.empty((-2 * number, 2), dtype=np.int64)
+        number = _links(index, given, entity, limits, room)
+    return room, number
+
+
+@compiled()
 def reach(
     index: tuple[Array, Array, Array],
     given: tuple[Array, Array, Array, Array],
@@ -91,10 +107,7 @@ def reach(
         number += 1
     room = np.empty((64, 2), dtype=np.int64)
     for entity in neighbours:
-        links = _links(index, given, entity, limits, room)
-        if links < 0:
-            room = np.empty((-2 * links, 2), dtype=np.int64)
-            links = _links(index, given, entity, limits, room)
+        room, links = _seen(index, given, entity, limits, room)
         for n in range(links):
             far = room[n, 1]
             if far < len(place) and place[far] < 0:
@@ -121,10 +134,7 @@ def send(
     room = np.empty((64, 2), dtype=np.int64)
     width = arrived.shape[1]
     for number in range(len(neighbours)):
-        links = _links(index, given, neighbours[number], limits, room)
-        if links < 0:
-            room = np.empty((-2 * links, 2), dtype=np.int64)
-            links = _links(index, given, neighbours[number], limits, room)
+        room, links = _seen(index, given, neighbours[number], limits, room)
         for n in range(links):
             if room[n, 1] < len(place):
                 carries, end = room[n, 0], place[room[n, 1]]
@@ -144,10 +154,7 @@ def spread(
     """Count the links of each entity, (entities,), and mark all at their other ends, (all entities,)."""
     room = np.empty((64, 2), dtype=np.int64)
     for number in range(len(entities)):
-        links = _links(index, given, entities[number], limits, room)
-        if links < 0:
-            room = np.empty((-2 * links, 2), dtype=np.int64)
-            links = _links(index, given, entities[number], limits, room)
+        room, links = _seen(index, given, entities[number], limits, room)
         degree[number] = links
         for n in range(links):
             if room[n, 1] < len(is_near):
@@ -174,10 +181,7 @@ def collect(
     room = np.empty((64, 2), dtype=np.int64)
     width, nobody = arrived.shape[1], len(states) - 1
     for number in range(len(answers)):
-        links = _links(index, given, answers[number], limits, room)
-        if links < 0:
-            room = np.empty((-2 * links, 2), dtype=np.int64)
-            links = _links(index, given, answers[number], limits, room)
+        room, links = _seen(index, given, answers[number], limits, room)
         degree[number] = links
         for n in range(links):
             carries, far = room[n, 0] ^ 1, room[n, 1]
