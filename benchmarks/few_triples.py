@@ -7,7 +7,8 @@ given; others are asked, ranked among all entities, known and hidden. A set is t
 triples are taken, or of an .npz file with an array `train`, (triples, 3), or "films": the demo's graph, by the demo's
 settings. `--seeds N` hides others N times; figures are the means. `--models FOLDER` keeps what is trained.
 `--network N` trains a network in N steps too, on the same triples, and asks it beside all else; it sees the gaps that
-hidden entities leave, so that its figures are too kind (docs/network.md).
+hidden entities leave, so that its figures are too kind (docs/network.md). `--encoder N` trains an encoder in N steps
+likewise, which reads no links but the newcomer's own and sees no gaps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 
 from ookg.demo.tour import SETTINGS as FILMS
 from ookg.demo.tour import film_graph
-from ookg.evidence.network import WEIGHT
+from ookg.evidence.network import AnswerNetwork
 from ookg.graph.index import GraphIndex
 from ookg.graph.triples import as_triples
 from ookg.models.embedding import Embedding
@@ -33,6 +34,7 @@ from ookg.simulation.contenders import Contenders
 from ookg.simulation.hiding import Hidden, HidingSettings, hide
 from ookg.simulation.simulated import Simulation
 from ookg.simulation.ways import DEFAULT_WAYS
+from ookg.training.encoder import train_encoder
 from ookg.training.loop import TrainingRun, choose_device
 from ookg.training.network import NetworkSettings
 from ookg.training.network_training import train_network
@@ -78,7 +80,7 @@ def mrr(scorer: Scorer, simulation: Simulation) -> float:
 
 
 def simulated(
-    name: str, seed: int, model: str, models: Path | None, network_steps: int
+    name: str, seed: int, model: str, models: Path | None, network_steps: int, encoder_steps: int
 ) -> tuple[Simulation, RefineSettings]:
     """Hidden entities of a set, and how vectors would be fitted."""
     triples = triples_of(name)
@@ -89,9 +91,12 @@ def simulated(
     kept = None if models is None else models / f"fit-{Path(name).stem}-{model}{ending}.npz"
     embedding = vectors_of(hidden, settings, kept)
     network = None
-    if network_steps:
+    if network_steps or encoder_steps:
         index = GraphIndex.of(hidden.known, hidden.num_known, hidden.num_relations)
-        network = train_network(index, NetworkSettings(steps=network_steps, seed=seed), choose_device("auto")).cpu()
+        how, place = NetworkSettings(network_steps, encoder_steps=encoder_steps, seed=seed), choose_device("auto")
+        messages = train_network(index, how, place).cpu() if network_steps else None
+        encoder = train_encoder(index, embedding.entities, how, place) if encoder_steps else None
+        network = AnswerNetwork(messages, encoder if encoder is None else encoder.cpu(), embedding)
     simulation = replace(Simulation.of(hidden, embedding, None, is_exact=True), network=network)
     return simulation, default_refinement(embedding, settings.margin)
 
@@ -110,7 +115,8 @@ def figures(whole: Simulation, refine: RefineSettings, number: int) -> list[floa
     row = [mrr(TranslationScorer(simulation.newcomers(one)), simulation) for one in closed]
     row.append(mrr(Contenders(simulation).by_ways(DEFAULT_WAYS, refine), simulation))
     if simulation.network is not None:
-        row.append(mrr(Contenders(simulation).by_ways(DEFAULT_WAYS.with_network(WEIGHT), refine), simulation))
+        ways = DEFAULT_WAYS.with_learned(simulation.network.weights_at)
+        row.append(mrr(Contenders(simulation).by_ways(ways, refine), simulation))
     return [len(some), *row]
 
 
@@ -121,13 +127,15 @@ def main() -> None:
     parser.add_argument("--models", type=Path, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=1, metavar="N")
     parser.add_argument("--network", type=int, default=0, metavar="N")
+    parser.add_argument("--encoder", type=int, default=0, metavar="N")
     options = parser.parse_args()
-    more = " | with network" if options.network else ""
+    with_it = bool(options.network or options.encoder)
+    more = " | with network" if with_it else ""
     print(f"| set | triples | questions | closed form, uniform | correlation | default{more} | gain |")
-    print("| --- |" + " ---: |" * (7 if options.network else 6))
+    print("| --- |" + " ---: |" * (7 if with_it else 6))
     for name in options.sets:
         simulations = [
-            simulated(name, seed, options.model, options.models, options.network)
+            simulated(name, seed, options.model, options.models, options.network, options.encoder)
             for seed in range(1, 1 + options.seeds)
         ]
         for number in NUMBERS:

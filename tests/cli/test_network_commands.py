@@ -18,7 +18,7 @@ GRAPH = [(f"{x},{y}", "right", f"{x + 1},{y}") for x in range(6) for y in range(
 GRAPH += [(f"{x},{y}", "up", f"{x},{y + 1}") for x in range(6) for y in range(6)]
 NEW = [("new", "right", "5,5"), ("new", "up", "4,5")]
 ASK = ("predict", "model", "--given", "new.tsv", "--head", "new", "--relation", "up", "--known-answers", "mark")
-TRAIN = ("network", "model", "--steps", "2", "--device", "cpu")
+TRAIN = ("network", "model", "--steps", "2", "--encoder-steps", "3", "--encoder-batch", "8", "--device", "cpu")
 FILE = Path("model") / NETWORK_FILE
 
 
@@ -51,16 +51,17 @@ def test_it_is_trained_used_explained_and_removed(run: Run) -> None:
     assert (values["settings"]["batch"], values["settings"]["most_links"]) == (4, 5)
     assert (values["settings"]["seed"], values["settings"]["steps"], values["version"]) == (3, 2, 1)
     assert values["bytes"] == FILE.stat().st_size
-    assert "on version 1, 72 triples, 2 steps" in run("status", "model")
+    assert "on version 1, 72 triples, 2 steps and 3 of its encoder in" in run("status", "model")
     assert run("status", "model", "--json")["network"]["settings"]["seed"] == 3
     assert run("check", "model", "--json")["ok"]
     with_it = run(*ASK, "--json")
     assert [one["score"] for one in with_it["answers"]] != [one["score"] for one in before["answers"]]
-    assert "company, network" in with_it["way"]
+    assert "company, network, encoder" in with_it["way"]
     kinds = {reason["kind"]: reason["text"] for reason in with_it["answers"][0]["reasons"]}
-    assert kinds["network"].startswith("the network: ")
     explained = run(*ASK, "--explain")
-    assert "the network: " in explained
+    for part in ("network", "encoder"):
+        assert kinds[part].startswith(f"the {part}: ")
+        assert f"the {part}: " in explained
     assert "%, its rank " in explained
     assert run("network", "model", "--remove", "--json") == {"removed": True}
     assert not FILE.exists()
@@ -69,7 +70,9 @@ def test_it_is_trained_used_explained_and_removed(run: Run) -> None:
 
 
 def test_what_cannot_be_is_refused_in_one_line(run: Run) -> None:
-    assert "--steps 0; it must be a whole number from 1" in run("network", "model", "--steps", "0", code=2)
+    nothing = run("network", "model", "--steps", "0", "--encoder-steps", "0", code=2)
+    assert "--steps 0 and --encoder-steps 0 leave nothing to train; give at least one of them more" in nothing
+    assert "--batch 0; it must be a whole number from 1" in run("network", "model", "--batch", "0", code=2)
     assert "--most-links 0; it must be a whole number from 1" in run("network", "model", "--most-links", "0", code=2)
     assert "no model here" in run("network", "nowhere", code=2)
     assert "no model here" in run("network", "nowhere", "--remove", code=2)

@@ -161,7 +161,7 @@ def test_valid_tasks_weigh_the_network_too(run: Run, tmp_path: Path) -> None:
     tasks, model = str(write_film_tasks(tmp_path)), str(tmp_path / "model")
     ookg.train(load_few_shot(tasks).train, SMALL.changed({"steps": 5}), device="cpu").save(model)
     without = json.loads(run("tune", model, "--tasks", tasks, "--shots", "1", "--json"))
-    run("network", model, "--steps", "30", "--device", "cpu")
+    run("network", model, "--steps", "30", "--encoder-steps", "5", "--encoder-batch", "8", "--device", "cpu")
     first = json.loads(run("evaluate", model, "--dataset", tasks, "--shots", "1", "--json"))
     document = json.loads(run("tune", model, "--tasks", tasks, "--shots", "1", "--save", "--json"))
     (tried,) = document["tried"]

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.combined import GraphEvidence, RankingWeights, combined_scores, standardised
-from ookg.evidence.network import LEAST, Network, NetworkWhy
+from ookg.evidence.learned import LEAST, LearnedWhy
+from ookg.evidence.network import AnswerNetwork, Network
 from ookg.evidence.source import Asked
 from ookg.graph.grown import Triple
 from ookg.graph.index import GraphIndex
@@ -58,7 +59,7 @@ def as_triples(rows: IntArray) -> list[Triple]:
 def grown(known: IntArray, given: IntArray, network: RelationNetwork, relations: int = RELATIONS) -> GraphEvidence:
     """Given triples come one by one."""
     graph = graph_alone(known, relations)
-    evidence = GraphEvidence.count(known, NOTHING, relations, network=network).beside(graph)
+    evidence = GraphEvidence.count(known, NOTHING, relations, network=AnswerNetwork(network)).beside(graph)
     assert isinstance(evidence["network"], Network)
     for number, triple in enumerate(as_triples(given)):
         graph = graph.plus(triple, number)
@@ -145,10 +146,10 @@ def reference(network: RelationNetwork, triples: IntArray, asked: Asked, like_ne
 def test_it_says_what_the_equations_say_about_known_and_new_entities(
     seed: int, like_new: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ookg.evidence.network.LIKE_NEW", like_new)
+    monkeypatch.setattr("ookg.evidence.learned.LIKE_NEW", like_new)
     known, given = world(seed)
     network = untrained(seed)
-    source = GraphEvidence.count(known, given, RELATIONS, network=network)["network"]
+    source = GraphEvidence.count(known, given, RELATIONS, network=AnswerNetwork(network))["network"]
     together = np.concatenate([known, given])
     spoken = 0
     for asked in asked_of()[seed::3]:
@@ -168,7 +169,7 @@ def test_asking_and_training_compute_the_same() -> None:
     network = untrained(3)
     index = GraphIndex.of(known, KNOWN, RELATIONS)
     graph = NetworkGraph.of(index)
-    evidence = GraphEvidence.of_version(lambda: known, index, None, network)
+    evidence = GraphEvidence.of_version(lambda: known, index, None, AnswerNetwork(network))
     for asked in asked_of(KNOWN):
         rows = graph.rows_of(torch.tensor([asked.entity]))[0]
         apart = rows[graph.other[rows] != asked.entity]
@@ -193,11 +194,11 @@ def test_nothing_of_the_asked_entity_is_left_in_the_graph() -> None:
     moved = np.where(known[mine] == entity, [KNOWN, 0, KNOWN], known[mine])
     moved[:, 1] = known[mine, 1]
     index, without = (GraphIndex.of(rows, KNOWN, RELATIONS) for rows in (known, known[~mine]))
-    there = GraphEvidence.of_version(lambda: known, index, None, network)
+    there = GraphEvidence.of_version(lambda: known, index, None, AnswerNetwork(network))
     graph = graph_alone(NOTHING, RELATIONS, without)
     for number, triple in enumerate(as_triples(moved)):
         graph = graph.plus(triple, number)
-    new = GraphEvidence.of_version(lambda: known[~mine], without, None, network).beside(graph)
+    new = GraphEvidence.of_version(lambda: known[~mine], without, None, AnswerNetwork(network)).beside(graph)
     for relation in range(RELATIONS):
         for asks_tail in (True, False):
             one = there["network"].of_question(Asked(entity, relation, asks_tail))
@@ -211,15 +212,17 @@ def test_nothing_of_the_asked_entity_is_left_in_the_graph() -> None:
 def test_given_triples_are_read_as_known_ones_however_they_came(seed: int) -> None:
     known, given = world(seed)
     network = untrained(seed)
-    together = everything(GraphEvidence.count(known, given, RELATIONS, network=network))
+    together = everything(GraphEvidence.count(known, given, RELATIONS, network=AnswerNetwork(network)))
     assert (together > 0).sum() > 100
-    alone = GraphEvidence.count(known, NOTHING, RELATIONS, network=network)
+    alone = GraphEvidence.count(known, NOTHING, RELATIONS, network=AnswerNetwork(network))
     one_by_one = grown(known, given, network)
     for evidence in (
         one_by_one,
         alone.with_given(given, RELATIONS),
         alone.beside(one_by_one.graph),
-        GraphEvidence.count(known, given[::2], RELATIONS, network=network).with_given(given[1::2], RELATIONS),
+        GraphEvidence.count(known, given[::2], RELATIONS, network=AnswerNetwork(network)).with_given(
+            given[1::2], RELATIONS
+        ),
     ):
         np.testing.assert_array_equal(everything(evidence), together)
     assert (everything(alone) != together).any()
@@ -249,7 +252,7 @@ def test_what_is_sorted_is_kept_up_one_by_one() -> None:
     known, given = world(4)
     given = np.concatenate([given, [[KNOWN, 1, KNOWN]]])  # a loop too
     graph, network = graph_alone(known, RELATIONS), untrained()
-    evidence = GraphEvidence.count(known, NOTHING, RELATIONS, network=network).beside(graph)
+    evidence = GraphEvidence.count(known, NOTHING, RELATIONS, network=AnswerNetwork(network)).beside(graph)
 
     def check(evidence: GraphEvidence) -> None:
         source = evidence["network"]
@@ -275,7 +278,7 @@ def test_what_is_sorted_is_kept_up_one_by_one() -> None:
 def test_a_question_answers_and_claims_agree_exactly() -> None:
     known, given = world(5)
     for evidence in (
-        GraphEvidence.count(known, given, RELATIONS, network=untrained()),
+        GraphEvidence.count(known, given, RELATIONS, network=AnswerNetwork(untrained())),
         grown(known, given, untrained()),
     ):
         source = evidence["network"]
@@ -298,7 +301,7 @@ def test_any_ids_can_be_asked_and_claimed() -> None:
     known, given = world(6)
     claims = np.array([[-1, 0, 1], [0, -1, 2], [0, 1, -1], [500, 0, 1], [0, 50, 1], [KNOWN + NEW, 0, 501]])
     for evidence in (
-        GraphEvidence.count(known, given, RELATIONS, network=untrained()),
+        GraphEvidence.count(known, given, RELATIONS, network=AnswerNetwork(untrained())),
         grown(known, given, untrained()),
     ):
         features = evidence["network"].of_claims(claims)
@@ -311,13 +314,16 @@ def test_any_ids_can_be_asked_and_claimed() -> None:
 def test_relations_that_came_later_say_nothing() -> None:
     known, given = world(7, relations=RELATIONS + 2)
     network = untrained()
-    for later in (GraphEvidence.count(known, given, RELATIONS + 2, network=network), grown(known, given, network, 5)):
+    for later in (
+        GraphEvidence.count(known, given, RELATIONS + 2, network=AnswerNetwork(network)),
+        grown(known, given, network, 5),
+    ):
         source = later["network"]
         for relation in (RELATIONS, RELATIONS + 1):
             for entity in range(KNOWN + NEW):
                 assert not len(source.of_question(Asked(entity, relation, True)).entities)
     before = GraphEvidence.count(
-        known[known[:, 1] < RELATIONS], given[given[:, 1] < RELATIONS], RELATIONS, network=network
+        known[known[:, 1] < RELATIONS], given[given[:, 1] < RELATIONS], RELATIONS, network=AnswerNetwork(network)
     )
     np.testing.assert_array_equal(everything(grown(known, given, network, 5)), everything(before))
 
@@ -326,7 +332,7 @@ def test_without_a_network_it_says_nothing_and_is_no_source() -> None:
     known, given = world(8)
     evidence = GraphEvidence.count(known, given, RELATIONS)
     assert "network" not in evidence.sources
-    assert "network" in GraphEvidence.count(known, given, RELATIONS, network=untrained()).sources
+    assert "network" in GraphEvidence.count(known, given, RELATIONS, network=AnswerNetwork(untrained())).sources
     assert not everything(evidence).any()
     assert "network" not in [*RankingWeights(), *RankingWeights.alone(links=1.0)]
     assert RankingWeights.alone(vector=1.0, network=0.5).of_sources() == [("network", 0.5)]
@@ -334,9 +340,9 @@ def test_without_a_network_it_says_nothing_and_is_no_source() -> None:
 
 def test_why_is_a_probability_and_a_rank() -> None:
     known, given = world(9)
-    source = GraphEvidence.count(known, given, RELATIONS, network=untrained())["network"]
+    source = GraphEvidence.count(known, given, RELATIONS, network=AnswerNetwork(untrained()))["network"]
     said = source.of_question(Asked(KNOWN, 0, True))
-    whys = [why for why in said.why(said.entities) if isinstance(why, NetworkWhy)]
+    whys = [why for why in said.why(said.entities) if isinstance(why, LearnedWhy)]
     assert len(whys) == len(said.entities) > 5
     assert sum(why.strength for why in whys) == pytest.approx(1.0, abs=1e-4)
     order = np.argsort(-said.values, kind="stable")
@@ -373,7 +379,7 @@ def test_it_learns_what_the_graph_implies_for_an_entity_that_it_never_saw(traine
     ranks = []
     for city in range(CITIES):
         graph = graph_alone(NOTHING, RELATIONS, index).plus((size, 0, city), 0)
-        source = GraphEvidence.of_version(lambda: triples, index, None, trained).beside(graph)["network"]
+        source = GraphEvidence.of_version(lambda: triples, index, None, AnswerNetwork(trained)).beside(graph)["network"]
         said = source.of_question(Asked(size, 1, True))
         right = said.of(np.array([CITIES + city % COUNTRIES]))[0]
         ranks.append(1 + int((said.values > right).sum()))
@@ -396,7 +402,9 @@ def test_it_can_be_kept_and_cut_to_fewer_relations(trained: RelationNetwork) -> 
     again = RelationNetwork.from_arrays(trained.to_arrays(), RELATIONS)
     fewer = RelationNetwork.from_arrays(trained.to_arrays(), 2)
     said = [
-        GraphEvidence.of_version(lambda: triples, index, None, one)["network"].of_question(Asked(20, 1, True)).values
+        GraphEvidence.of_version(lambda: triples, index, None, AnswerNetwork(one))["network"]
+        .of_question(Asked(20, 1, True))
+        .values
         for one in (trained, again, fewer)
     ]
     np.testing.assert_array_equal(said[0], said[1])
@@ -412,7 +420,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
     index = GraphIndex.of(np.array([[0, 0, 1]]), 2, 1)
     with pytest.raises(InputError, match="no entity has two triples"):
         train_network(index)
-    for values in ({"steps": 0}, {"steps": 2**40}, {"batch": 0}, {"negatives": 1}, {"seed": -1}, {"seed": 2**64}):
+    for values in ({"steps": -1}, {"steps": 2**40}, {"batch": 0}, {"negatives": 1}, {"seed": -1}, {"seed": 2**64}):
         with pytest.raises(InputError, match=f"{next(iter(values))}` .*; it must be a whole number from"):
             NetworkSettings(**values)
 

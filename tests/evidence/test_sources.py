@@ -125,7 +125,7 @@ def as_triples(rows: IntArray) -> list[Triple]:
 
 
 def test_the_order_in_which_sources_add_up() -> None:
-    assert tuple(SOURCES) == (*NAMES[:4], "network", *NAMES[4:])
+    assert tuple(SOURCES) == (*NAMES[:4], "network", "encoder", *NAMES[4:])
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -363,8 +363,8 @@ def test_weights_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         RankingWeights(rumours=1.0)
     with pytest.raises(InputError, match="weight vector is given twice"):
         RankingWeights(1.0, vector=2.0)
-    with pytest.raises(InputError, match="10 weights, and there are vector, links"):
-        RankingWeights(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
+    with pytest.raises(InputError, match="11 weights, and there are vector, links"):
+        RankingWeights(*range(1, 12))
     for name in ("vector", "links", "popular", "two words"):
         monkeypatch.setattr(Popular, "name", name)
         with pytest.raises(InputError, match=f"a source named '{name}'"):

@@ -58,7 +58,7 @@ SOUND_LINES: tuple[tuple[str, ...], ...] = (
     ("calibrate", MODEL, "@tables/held-out.tsv"),
     ("index", OWN_MODEL, "--recall", "0.1", "--questions", "2"),
     ("predict", MODEL, "--head", "e0", "--relation", "r0", "--approximate"),
-    ("network", OWN_MODEL, "--steps", "2"),
+    ("network", OWN_MODEL, "--steps", "2", "--encoder-steps", "1"),
     ("network", OWN_MODEL, "--remove"),
     ("classify", OWN_MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv"),
     ("classify", MODEL, "@claims/claims.tsv", "--valid", "@claims/valid.csv", "--given", "graph.tsv", "--no-judge"),

@@ -13,9 +13,8 @@ import pytest
 import ookg
 from conftest import SMALL, random_triples
 from ookg.errors import InputError, ModelFileError
-from ookg.evidence.network import WEIGHT
 from ookg.evidence.source import Asked
-from ookg.extension.answers import ByNetwork
+from ookg.extension.answers import ByEncoder, ByNetwork
 from ookg.graph.index import GraphIndex
 from ookg.graph.triples import as_triples
 from ookg.model.living import LivingModel
@@ -26,13 +25,15 @@ from ookg.simulation.audit import AuditSettings
 from ookg.simulation.hiding import HidingSettings
 from ookg.simulation.retraining import Retraining
 from ookg.simulation.tuning import TuningSettings
-from ookg.simulation.ways import DEFAULT_WAYS
+from ookg.simulation.ways import DEFAULT_WAYS, Ways
 from ookg.storage.network import NETWORK_FILE, read_network, remove_network, write_network
 from ookg.training.continuing import UpdateSettings
+from ookg.training.encoder import train_encoder
 from ookg.training.network import NetworkSettings
 from ookg.training.network_training import train_network
 
-FEW = NetworkSettings(steps=2, batch=8, negatives=8)
+FEW = NetworkSettings(steps=2, batch=8, negatives=8, encoder_steps=2, encoder_batch=8)
+ALONE = NetworkSettings(steps=2, batch=2, negatives=2, encoder_steps=0)
 NEW = [("new", "r0", "e1"), ("new", "r1", "e2"), ("other", "r2", "new")]
 
 
@@ -56,13 +57,20 @@ def scores(model: Model | LivingModel, relation: str = "r2") -> list[float]:
     return [answer.score for answer in model.predict(NEW, head="new", relation=relation).answers]
 
 
+def usual_ways(model: Model) -> Ways:
+    """The default ways with the model's network."""
+    assert model.network is not None
+    return DEFAULT_WAYS.with_learned(model.network.weights_at)
+
+
 def test_it_counts_by_default_and_changes_nothing_where_there_is_none(directory: Path) -> None:
     model = Model.load(directory)
-    assert model.ways == DEFAULT_WAYS.with_network(WEIGHT)
+    assert model.ways == usual_ways(model)
     prediction = model.predict(NEW, head="new", relation="r2")
     assert prediction.way is not None
-    assert prediction.way.endswith("company, network")
-    assert any(isinstance(reason, ByNetwork) for reason in prediction.answers[0].reasons)
+    assert prediction.way.endswith("company, network, encoder")
+    for kind in (ByNetwork, ByEncoder):
+        assert any(type(reason) is kind for reason in prediction.answers[0].reasons)
     assert all(answer.link is None or answer.link.relation for answer in prediction.answers)
     (directory / NETWORK_FILE).unlink()
     without = Model.load(directory)
@@ -133,8 +141,21 @@ def test_it_is_trained_on_what_is_there_now(directory: Path) -> None:
         4,
     )
     expected = train_network(index, FEW).to_arrays()
+    encoder = train_encoder(index, living.model.entity_vectors, FEW)
+    assert encoder is not None
+    expected |= {f"encoder.{name}": table for name, table in encoder.to_arrays().items()}
+    assert set(stored.arrays) == set(expected)
     for name, table in stored.arrays.items():
         np.testing.assert_array_equal(table, expected[name])
+
+
+def relations_of(living: LivingModel) -> set[int]:
+    """How many relations the parts of its network know."""
+    network = living.model.network
+    assert network is not None
+    assert network.messages is not None
+    assert network.encoder is not None
+    return {network.messages.num_relations, network.encoder.num_relations}
 
 
 def test_an_update_and_a_rollback_leave_it_alone(directory: Path) -> None:
@@ -143,7 +164,8 @@ def test_an_update_and_a_rollback_leave_it_alone(directory: Path) -> None:
     living.update(UpdateSettings(steps=2))
     model = living.model
     assert model.network is not None
-    assert (len(model.relations), model.network.num_relations) == (5, 4)
+    assert model.network.messages is not None
+    assert (len(model.relations), model.network.messages.num_relations) == (5, 4)
     evidence, entity = model.known_evidence["network"], model.entities.ids(["new"]).tolist()[0]
     assert not len(evidence.of_question(Asked(entity, 4, True)).entities)
     assert len(evidence.of_question(Asked(entity, 2, True)).entities)
@@ -151,11 +173,9 @@ def test_an_update_and_a_rollback_leave_it_alone(directory: Path) -> None:
     assert living.predict(head="latest", relation="brand_new").answers
     # One that was trained on the new version, asked about the old one: what it learned of the later relation is no use.
     living.train_network(FEW)
-    assert living.model.network is not None
-    assert living.model.network.num_relations == 5
+    assert relations_of(living) == {5}
     living.rollback()
-    assert living.model.network is not None
-    assert living.model.network.num_relations == 4
+    assert relations_of(living) == {4}
     assert living.predict(head="latest", relation="r0").answers
 
 
@@ -228,7 +248,7 @@ def test_what_was_measured_without_the_network_holds_once_it_is_removed(director
     model.with_choice(choice).save_choice(directory)
     living = LivingModel(directory)
     with_it = living.model
-    assert with_it.ways == DEFAULT_WAYS.with_network(WEIGHT)
+    assert with_it.ways == usual_ways(with_it)
     shown = with_it.predict(NEW, head="new", relation="r2")
     assert "network" in (shown.way or "")
     assert shown.trust is not None
@@ -253,7 +273,7 @@ def test_ways_that_were_chosen_with_the_network_stay_until_others_are_chosen(
     model = Model.load(directory)
     network = model.checkpoint.network
     assert network is not None
-    weighed = DEFAULT_WAYS.with_network(3.0)
+    weighed = DEFAULT_WAYS.with_learned(lambda triples: {"network": 3.0})
     chosen = model.with_choice(replace(model.choice, ways=weighed, network=network.digest))
     assert chosen.ways == weighed
     settings = TuningSettings(HIDING, Retraining(steps=5), trials=1, triples=(1,))
@@ -267,7 +287,7 @@ def test_ways_that_were_chosen_with_the_network_stay_until_others_are_chosen(
     assert audited.overall == plain.overall
     # Another network has its default weight, and what is measured without it is stored so.
     other = chosen.train_network(replace(FEW, seed=9))
-    assert other.ways == DEFAULT_WAYS.with_network(WEIGHT)
+    assert other.ways == usual_ways(other)
     choice = other.audit(AuditSettings(HIDING, None)).choice
     assert (choice.ways, choice.network) == (DEFAULT_WAYS, None)
     assert "chosen" in choice.calibration
@@ -275,12 +295,14 @@ def test_ways_that_were_chosen_with_the_network_stay_until_others_are_chosen(
     again = chosen.tune(settings).choice
     assert again.network is None
     assert again.ways is not None
-    assert all(way.ranking["network"] == 0.0 for way in again.ways)
-    assert chosen.with_choice(again).ways == again.ways.with_network(WEIGHT)
+    assert all(way.ranking["network"] == way.ranking["encoder"] == 0.0 for way in again.ways)
+    assert chosen.network is not None
+    assert chosen.with_choice(again).ways == again.ways.with_learned(chosen.network.weights_at)
     assert "chosen" in again.calibration
 
 
-def test_evaluating_and_predicting_score_alike(directory: Path) -> None:
+@pytest.mark.parametrize("part", ["network", "encoder"])
+def test_evaluating_and_predicting_score_alike(directory: Path, part: str) -> None:
     model = Model.load(directory)
     extended = model.extend(NEW)
     evidence = model.known_evidence
@@ -288,10 +310,10 @@ def test_evaluating_and_predicting_score_alike(directory: Path) -> None:
     given = np.array(
         [(entities.ids([h])[0], relations.ids([r])[0], entities.ids([t])[0]) for h, r, t in NEW], dtype=np.int64
     )
-    at_once = evidence.with_given(given, len(model.relations))["network"]
+    at_once = evidence.with_given(given, len(model.relations)).with_new(extended._state.new_vectors)[part]
     number = int(entities.ids(["new"])[0])
     said = at_once.of_question(Asked(number, 2, True))
-    shown = extended.predict(head="new", relation="r2", combine=ookg.RankingWeights.alone(network=1.0), top=100)
+    shown = extended.predict(head="new", relation="r2", combine=ookg.RankingWeights.alone(**{part: 1.0}), top=100)
     # A new answer is ranked by where it stands among these (tests/evidence/test_network.py).
     known = [answer for answer in shown.answers if answer.entity in model.entities]
     for answer in known:
@@ -306,7 +328,7 @@ def test_a_network_of_a_model_in_memory_is_stored_in_its_own_directory(directory
     remove_network(copy)
     model = Model.load(copy)
     assert model.checkpoint.network is None
-    trained = model.train_network(NetworkSettings(steps=2, batch=2, negatives=2))
+    trained = model.train_network(ALONE)
     trained.save(copy)
     stored = Model.load(copy).checkpoint.network
     assert stored is not None
@@ -315,7 +337,7 @@ def test_a_network_of_a_model_in_memory_is_stored_in_its_own_directory(directory
 
 
 def test_the_same_network_is_the_same_whenever_it_was_trained(directory: Path) -> None:
-    model, settings = Model.load(directory), NetworkSettings(steps=2, batch=2, negatives=2)
+    model, settings = Model.load(directory), ALONE
     one, other = (model.train_network(settings).checkpoint.network for _ in range(2))
     assert one is not None
     assert other is not None
@@ -332,7 +354,10 @@ def test_the_same_network_is_the_same_whenever_it_was_trained(directory: Path) -
         {"learning_rate": -1.0},
         {"share_new": 2.0},
         {"share_new": float("nan")},
-        {"steps": 0},
+        {"steps": 0, "encoder_steps": 0},
+        {"steps": -1},
+        {"encoder_steps": -1},
+        {"encoder_batch": 0},
     ],
 )
 def test_settings_of_a_wrong_kind_are_refused(values: dict[str, Any]) -> None:

@@ -75,10 +75,13 @@ def test_a_network_of_the_known_triples_is_trained_once_and_counts(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_methods, "TRAINING", {"steps": 3, "batch": 8, "negatives": 8})
-    names = ["Default TransE", "Default TransE, with network", "Chosen TransE, with network"]
+    monkeypatch.setattr(few_shot, "WITH_ENCODER", {"encoder_steps": 2, "encoder_batch": 8})
+    names = ["Default TransE", "Default TransE, with network", "Chosen TransE, with network", few_shot.WITH_BOTH]
     reproduce(["few-shot"], SETS, names, device="cpu", places=places)
     (folder,) = Path(str(places.models)).iterdir()
-    assert len(list(folder.glob("*.safetensors"))) == 2  # the vectors and the network, for all methods and shots
+    assert (
+        len(list(folder.glob("*.safetensors"))) == 3
+    )  # the vectors, the network and its encoder, for all methods and shots
     stored = {
         (name, method): json.loads((Path(places.out) / name / method / "seed-0.json").read_text())
         for name in SETS
@@ -89,7 +92,13 @@ def test_a_network_of_the_known_triples_is_trained_once_and_counts(
         assert training["network"]["steps"] == 3
         assert training["network"]["most_links"] == 5
         assert [way["ranking"]["network"] for way in training["ways"]] == [1.0, 1.0]
+        assert "encoder_steps" not in training["network"]
         assert stored[name, names[0]]["figures"] != stored[name, names[1]]["figures"]
+        training = stored[name, few_shot.WITH_BOTH]["settings"]["training"]
+        assert training["network"]["encoder_steps"] == 2
+        assert [way["ranking"]["network"] for way in training["ways"]] == [0.5, 1.0]
+        assert [way["ranking"].get("encoder", 0.0) for way in training["ways"]] == [0.5, 0.0]
+        assert stored[name, few_shot.WITH_BOTH]["figures"] != stored[name, names[1]]["figures"]
         # With too few valid questions to choose by, it is answered as by default.
         assert stored[name, names[2]]["figures"] == stored[name, names[1]]["figures"]
 

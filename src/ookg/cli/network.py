@@ -26,13 +26,24 @@ SUMMARY = "train a graph neural network, for better answers about new entities"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_directory_argument(parser)
-    parser.add_argument("--steps", type=whole_number, metavar="N", help="how many steps to train (4000)")
+    parser.add_argument(
+        "--steps", type=whole_number, metavar="N", help="how many steps to train; 0: an encoder alone (4000)"
+    )
     parser.add_argument("--batch", type=whole_number, metavar="N", help="how many questions a step asks (32)")
     parser.add_argument(
         "--most-links",
         type=whole_number,
         metavar="N",
         help="the most triples that newcomers come with, where they come with few (any number)",
+    )
+    parser.add_argument(
+        "--encoder-steps",
+        type=whole_number,
+        metavar="N",
+        help="how many steps to train an encoder beside it, for newcomers with few triples (0: none)",
+    )
+    parser.add_argument(
+        "--encoder-batch", type=whole_number, metavar="N", help="how many questions a step of it asks (64)"
     )
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="seed of all random draws (0)")
     parser.add_argument("--remove", action="store_true", help="remove the network that is there, and train none")
@@ -60,11 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             note(f"{path}: removed" if removed else f"{arguments.model}: it has no network; nothing is removed")
         return 0
-    said = {name: getattr(arguments, name) for name in ("steps", "batch", "most_links", "seed")}
+    said = {
+        name: getattr(arguments, name)
+        for name in ("steps", "batch", "most_links", "encoder_steps", "encoder_batch", "seed")
+    }
     settings = NetworkSettings(**{name: value for name, value in said.items() if value is not None})
     current = Current.load(arguments.model, journal=arguments.journal)
     check_place(path)
-    with Progress("training the network", settings.steps) as report:
+    with Progress("training the network", settings.steps + settings.encoder_steps) as report:
         trained = current.model.train_network(settings, given=current.given(), device=arguments.device, report=report)
     trained.save_network(arguments.model)
     network = trained.checkpoint.network
@@ -85,4 +99,6 @@ def network_in_words(about: Mapping[str, Any]) -> str:
     trained = f"trained {about.get('created')} on version {about.get('version')}"
     trained += f" and {counted(given, 'added triple')}" if given else ""
     steps = counted(about["settings"].get("steps", 0), "step")
+    encoder = about["settings"].get("encoder_steps", 0)
+    steps += f" and {encoder:,} of its encoder" if encoder else ""
     return f"network: {trained}, {about.get('triples', 0):,} triples, {steps} in {about.get('seconds', 0):.1f} s"

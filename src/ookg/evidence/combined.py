@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from ookg.errors import InputError
+from ookg.evidence.encoder import Encoder
 from ookg.evidence.links import Links
-from ookg.evidence.network import Network
-from ookg.evidence.registry import HUBNESS, NEW, SOURCES, VECTOR
+from ookg.evidence.network import AnswerNetwork, Network
+from ookg.evidence.registry import HUBNESS, LEARNED, NEW, SOURCES, VECTOR
 from ookg.evidence.source import Asked, Source, Spoken, Why
 from ookg.evidence.weights import CLOSED_FORM_WEIGHTS, RankingWeights
 from ookg.graph.grown import MANY, GrownGraph, Triple
@@ -21,9 +22,8 @@ from ookg.graph.index import GraphIndex
 from ookg.graph.linked import all_triples, graph_alone
 from ookg.kernels.threads import one_torch_thread
 from ookg.scoring.queries import Queries
-from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer
+from ookg.scoring.scorer import SCORES_AT_ONCE, Scorer, VectorsOfNew
 from ookg.storage.counts import Counts
-from ookg.training.network import RelationNetwork
 from ookg.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -52,13 +52,15 @@ class GraphEvidence:
     It is never changed: `with_given`, `plus` and `minus` make another one.
 
     graph: the triples that it speaks about; count_known: counts a source on the known ones among them
-    counted: the sources so far, on all; network: what the source of this name asks, if there is one
+    counted: the sources so far, on all; network: what the sources ask that are its parts, if there is one
+    new_vectors: the vectors of new entities, for the encoder of a network
     """
 
     graph: GrownGraph
     count_known: Callable[[type[Source]], Source]
     counted: dict[str, Source] = field(default_factory=dict)
-    network: RelationNetwork | None = None
+    network: AnswerNetwork | None = None
+    new_vectors: VectorsOfNew | None = None
 
     @classmethod
     def count(
@@ -67,7 +69,7 @@ class GraphEvidence:
         given: IntArray,
         num_relations: int,
         index: GraphIndex | None = None,
-        network: RelationNetwork | None = None,
+        network: AnswerNetwork | None = None,
     ) -> GraphEvidence:
         """That of known and given triples, (triples, 3). Relations beyond the first `num_relations` do not count.
 
@@ -91,7 +93,7 @@ class GraphEvidence:
         triples: Callable[[], IntArray],
         index: GraphIndex,
         counts: Counts | None,
-        network: RelationNetwork | None = None,
+        network: AnswerNetwork | None = None,
     ) -> GraphEvidence:
         """That of the known triples of a model; what takes long to count is kept with it, if it is stored.
 
@@ -110,8 +112,9 @@ class GraphEvidence:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The names of what can speak: all sources, but for the network where there is none."""
-        return tuple(name for name in SOURCES if name != Network.name or self.network is not None)
+        """The names of what can speak: all sources, but for the parts of a network that are not there."""
+        there = () if self.network is None else self.network.parts
+        return tuple(name for name in SOURCES if name not in LEARNED or name in there)
 
     def with_given(self, given: IntArray, num_relations: int) -> GraphEvidence:
         """With given triples counted in at once, the same as counting all together; as many relations count."""
@@ -137,10 +140,17 @@ class GraphEvidence:
         """A source."""
         if name not in self.counted:  # two threads may both count it, and count the same
             source = self.count_known(SOURCES[name])
-            if isinstance(source, Network):
-                source = replace(source, network=self.network)
+            if self.network is not None and isinstance(source, Network):
+                source = replace(source, network=self.network.messages)
+            if self.network is not None and isinstance(source, Encoder):
+                source = replace(source, encoder=self.network.encoder, embedding=self.network.embedding)
             self.counted[name] = _with_each_given(source, self.graph)
-        return self.counted[name]
+        counted = self.counted[name]
+        return replace(counted, new_vectors=self.new_vectors) if isinstance(counted, Encoder) else counted
+
+    def with_new(self, vectors: VectorsOfNew) -> GraphEvidence:
+        """The same for new entities with these vectors."""
+        return self if self.network is None else replace(self, new_vectors=vectors)
 
     @cached_property
     def redundancy(self) -> float:
@@ -202,8 +212,8 @@ def combined_scores(
 ) -> Tensor:
     """(queries, answers) w_vector · mean of standardised scores + (Σ w_source · evidence), in the order of the weights.
 
-    New answers, from `num_known` on, get w_new - w_hubness · mean of standardised hubness on top. A source that does
-    not judge them comes last, and gives them what it gives known ones that stand like them by all else.
+    New answers, from `num_known` on, get w_new - w_hubness · mean of standardised hubness on top. Sources that do not
+    judge them come last, and give them what they give known ones that stand like them by all that came before.
 
     This is the one place that says how a score is made, of one question as of many. The order is part of it: another
     order changes the last bits.
@@ -233,10 +243,11 @@ def combined_scores(
         total[:, num_known:] += weights[NEW]
     if weights[HUBNESS] != 0 and total.shape[1] > num_known:
         total[:, num_known:].sub_(nearer, alpha=weights[HUBNESS] / models)
-    for name, weight in last:
-        part = evidence(name, total.device)
+    parts = [(evidence(name, total.device), weight) for name, weight in last]
+    for part, _ in parts:
         if part.shape[1] > num_known:
             part[:, num_known:] = _as_known_ones(part[:, :num_known], total, num_known)
+    for part, weight in parts:
         total.add_(part, alpha=weight)
     return total
 
@@ -305,7 +316,7 @@ class CombinedScorer(Scorer):
     def __init__(self, vectors: Sequence[Scorer], evidence: GraphEvidence, weights: RankingWeights) -> None:
         if not vectors:
             raise InputError("no scorer to combine; give at least one")
-        self.vectors, self.evidence, self.weights = tuple(vectors), evidence, weights
+        self.vectors, self.evidence, self.weights = tuple(vectors), evidence.with_new(vectors[0].new_vectors), weights
         self.num_known, self.num_relations = vectors[0].num_known, vectors[0].num_relations
 
     def answerable(self, queries: Queries) -> BoolArray:

@@ -205,7 +205,14 @@ class ByNetwork(AnswerReason):
         """How likely the answer is by the network."""
         del name
         share = f"{100 * self.probability:.2g}" if self.probability < 0.1 else f"{100 * self.probability:.0f}"
-        return f"the network: {share}%, its rank {self.rank:,}"
+        return f"the {self.kind}: {share}%, its rank {self.rank:,}"
+
+
+@dataclass(frozen=True)
+class ByEncoder(ByNetwork):
+    """The same by the network's encoder, from the vectors of what the asked entity is linked to."""
+
+    kind: ClassVar[str] = "encoder"
 
 
 @dataclass(frozen=True)

@@ -446,4 +446,4 @@ def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[
     if weights is None:
         return {}
     assert state.evidence is not None  # `answered` with weights is asked of a state with evidence
-    return state.evidence.of_question(asked, weights)
+    return state.evidence.with_new(state.new_vectors).of_question(asked, weights)

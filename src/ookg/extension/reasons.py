@@ -11,10 +11,21 @@ import numpy as np
 
 from ookg.evidence.combined import Speaks, reasons
 from ookg.evidence.company import Company, CompanyWhy
-from ookg.evidence.network import WEIGHT, NetworkWhy
+from ookg.evidence.encoder import Encoder
+from ookg.evidence.learned import LearnedWhy
 from ookg.evidence.paths import PathWhy
 from ookg.evidence.source import Asked, Spoken, Why
-from ookg.extension.answers import AnswerReason, ByCompany, ByLink, ByNetwork, ByPath, LinkReason, Reason, Step
+from ookg.extension.answers import (
+    AnswerReason,
+    ByCompany,
+    ByEncoder,
+    ByLink,
+    ByNetwork,
+    ByPath,
+    LinkReason,
+    Reason,
+    Step,
+)
 from ookg.extension.groups import as_tuples
 from ookg.extension.state import State
 from ookg.graph.grown import Batch
@@ -97,9 +108,11 @@ def reasons_by_source(state: State, asked: Asked, answer: int, spoken: Mapping[s
 def what_speaks(state: State, asked: Asked, answers: IntArray) -> list[tuple[AnswerReason, ...]]:
     """What the graph says for some answers, whether it counted for their rank or not; the state must have evidence."""
     assert state.evidence is not None  # `ExtendedModel` makes it before it explains
-    ways = DEFAULT_WAYS if state.evidence.network is None else DEFAULT_WAYS.with_network(WEIGHT)
+    network = state.evidence.network
+    ways = DEFAULT_WAYS if network is None else DEFAULT_WAYS.with_learned(network.weights_at)
     weights, company = ways[0].ranking, state.evidence[Company.name]
-    speaks = reasons(state.evidence.of_question(asked, weights), weights, answers)
+    said_of_all = state.evidence.with_new(state.new_vectors).of_question(asked, weights)
+    speaks = reasons(said_of_all, weights, answers)
     said = []
     for answer, mine in zip(answers.tolist(), speaks, strict=True):
         step = step_of(state, asked.code, answer)
@@ -110,8 +123,9 @@ def what_speaks(state: State, asked: Asked, answers: IntArray) -> list[tuple[Ans
 
 
 def _answer_reason(state: State, answer: Step, why: Why) -> AnswerReason:
-    if isinstance(why, NetworkWhy):
-        return ByNetwork(answer, answer, why.strength, why.rank)
+    if isinstance(why, LearnedWhy):
+        by = ByEncoder if why.part == Encoder.name else ByNetwork
+        return by(answer, answer, why.strength, why.rank)
     link = step_of(state, why.link, why.other)
     match why:
         case CompanyWhy():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+import torch
 
 from ookg.evidence.claims import ClaimEvidence
 from ookg.evidence.combined import GraphEvidence
@@ -19,7 +20,7 @@ from ookg.graph.names import Names
 from ookg.graph.vocabulary import Vocabulary
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Degree
-from ookg.scoring.scorer import TranslationScorer
+from ookg.scoring.scorer import NewVectors, TranslationScorer
 from ookg.types import IntArray
 
 NONE = np.empty(0, dtype=np.int64)
@@ -107,6 +108,23 @@ class State:
         newcomers = find_newcomers(model.embedding, model.statistics, model.known_triples, given, Degree())
         room = newcomers.with_room_for(len(self.entities) - self.num_known)
         return ClaimEvidence.of([TranslationScorer(room)], self.evidence, model.fitting)
+
+    def new_vectors(self, relation: int) -> NewVectors:
+        """The vectors of the new entities that have one, as a relation sees them."""
+        return self._single_vectors if self.preparation.is_single else self._vectors_for(relation)
+
+    @cached_property
+    def _single_vectors(self) -> NewVectors:
+        return self._vectors_for(0)
+
+    def _vectors_for(self, relation: int) -> NewVectors:
+        entities, vectors = [NONE], [torch.empty(0, self.model.embedding.geometry.entity_width)]
+        for group in self.everyone:
+            newcomers = group.present
+            queries = None if self.preparation.is_single else np.full(len(newcomers), relation)
+            entities.append(group.entities[newcomers])
+            vectors.append(group.seen_in(self.graph.statistics).vectors(newcomers, queries).float().cpu())
+        return NewVectors.of(np.concatenate(entities), torch.cat(vectors))
 
     @property
     def new_entities(self) -> IntArray:

@@ -27,7 +27,7 @@ from ookg.evaluation.task_tuning import TaskTuning, tune_on_tasks
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import GraphEvidence, RankingWeights
-from ookg.evidence.network import loaded_network
+from ookg.evidence.network import AnswerNetwork, loaded_network
 from ookg.extension.answers import (
     Answer,
     AnswerReason,
@@ -87,7 +87,7 @@ from ookg.storage.names import add_names, stored_names
 from ookg.storage.network import remove_network
 from ookg.system.progress import Reporter
 from ookg.training.loop import choose_device
-from ookg.training.network import NetworkSettings, RelationNetwork
+from ookg.training.network import NetworkSettings
 from ookg.types import BoolArray, IntArray
 
 __all__ = [
@@ -383,12 +383,12 @@ class Model:
         return GraphEvidence.of_version(lambda: checkpoint.triples, self.index, checkpoint.counts, self.network)
 
     @cached_property
-    def network(self) -> RelationNetwork | None:
+    def network(self) -> AnswerNetwork | None:
         """The graph neural network that was trained for it, if there is one; it speaks beside the other evidence."""
         trained = self._trained
         if trained is not None and trained.checkpoint.network is self.checkpoint.network:
             return trained.network
-        return loaded_network(self.checkpoint.network)
+        return loaded_network(self.checkpoint.network, self.embedding)
 
     def train_network(
         self,

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import nn
 
 from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.graph.index import GraphIndex
 from ookg.graph.triples import Triples
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint
-from ookg.storage.network import StoredNetwork, write_network
+from ookg.storage.network import ENCODER, StoredNetwork, write_network
 from ookg.system.machine import device_name
 from ookg.system.progress import Reporter
+from ookg.training.encoder import train_encoder
 from ookg.training.loop import choose_device
-from ookg.training.network import NetworkSettings
+from ookg.training.network import NetworkSettings, network_settings
 from ookg.training.network_training import train_network
+from ookg.types import Array
 from ookg.version import __version__
 
 
@@ -30,17 +35,15 @@ def network_of(
 ) -> StoredNetwork:
     """A network trained on the triples that a model was trained on, and on given ones over the same relations.
 
-    report: called with the number of steps done
+    report: called with the number of steps done, those of both its parts together
     """
     if checkpoint.graph is None or not len(checkpoint.graph):
         problem = "this model came without its training triples, and a network is trained on these"
         raise InputError(f"{problem}; {IMPORT_TRIPLES}")
-    settings = NetworkSettings() if settings is None else settings
+    settings = network_settings(settings)
     place, begun = choose_device(device), time.perf_counter()
     index, further = _index_of(checkpoint, given)
-    network = train_network(index, settings, place, report)
-    if not all(bool(one.isfinite().all()) for one in network.parameters()):
-        raise InputError("the training of the network has diverged; take a smaller `learning_rate`")
+    arrays = _parameters(checkpoint, index, settings, place, report)
     about = {
         "settings": settings.to_dict(),
         "version": checkpoint.number,
@@ -52,7 +55,41 @@ def network_of(
         "ookg": __version__,
     }
     relations = tuple(checkpoint.relations.labels.to_pylist())
-    return StoredNetwork(network.to_arrays(), relations, about, len(relations))
+    return StoredNetwork(arrays, relations, about, len(relations))
+
+
+def _parameters(
+    checkpoint: Checkpoint,
+    index: GraphIndex,
+    settings: NetworkSettings,
+    device: torch.device,
+    report: Reporter | None,
+) -> dict[str, Array]:
+    """Those of both parts, by the names under which they are stored."""
+    parts: dict[str, nn.Module | None] = {}
+    if settings.steps:
+        parts[""] = train_network(index, settings, device, report)
+    if settings.encoder_steps:
+        further = None if report is None else _after(settings.steps, report)
+        parts[ENCODER] = train_encoder(index, checkpoint.embedding.entities, settings, device, further)
+    tables = {
+        f"{prefix}{name}": table.cpu().numpy()
+        for prefix, part in parts.items()
+        if part is not None
+        for name, table in part.state_dict().items()
+    }
+    if not all(np.isfinite(table).all() for table in tables.values()):
+        raise InputError("the training of the network has diverged; take a smaller `learning_rate`")
+    return tables
+
+
+def _after(steps: int, report: Reporter) -> Reporter:
+    """A reporter that counts on from so many steps."""
+
+    def told(done: int, figure: Callable[[], str] | None = None) -> None:
+        report(steps + done, figure)
+
+    return told
 
 
 def _index_of(checkpoint: Checkpoint, given: Triples | None) -> tuple[GraphIndex, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,6 +20,27 @@ from ookg.types import BoolArray, FloatArray, IntArray
 SCORES_AT_ONCE = 1 << 24
 # How many queries' points are made and compared at once.
 QUERIES_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class NewVectors:
+    """Vectors of new entities.
+
+    entities: (new,) ascending; vectors: (new, entity_width)
+    """
+
+    entities: IntArray
+    vectors: Tensor
+
+    @classmethod
+    def of(cls, entities: IntArray, vectors: Tensor) -> NewVectors:
+        """Of those that have one: others come as NaN."""
+        order = np.argsort(entities, kind="stable")
+        order = order[~vectors.isnan().any(dim=1).cpu().numpy()[order]]
+        return cls(entities[order], vectors[torch.from_numpy(order).to(vectors.device)])
+
+
+VectorsOfNew = Callable[[int], NewVectors]  # as a relation sees them
 
 
 class Scorer(ABC):
@@ -74,6 +96,11 @@ class Scorer(ABC):
         del queries
         return torch.zeros(1, num_entities - self.num_known)
 
+    def new_vectors(self, relation: int) -> NewVectors:
+        """The vectors of new entities as a relation sees them; by default they have none."""
+        del relation
+        return NewVectors(np.empty(0, dtype=np.int64), torch.empty(0, 0))
+
     def all_rank_counts(self, queries: Queries, others: AnswerIndex, num_entities: int) -> RankCounts:
         """Compare each answer with all of the first entities, known and new, but the query's other true answers.
 
@@ -93,6 +120,7 @@ class TranslationScorer(Scorer):
 
     def __init__(self, newcomers: Newcomers, loops: BoolArray | None = None) -> None:
         self.newcomers, self.loops = newcomers, loops
+        self._new_vectors: dict[int | None, NewVectors] = {}
         self.num_known, self.num_relations = newcomers.embedding.num_entities, newcomers.embedding.num_relations
 
     def answerable(self, queries: Queries) -> BoolArray:
@@ -161,6 +189,17 @@ class TranslationScorer(Scorer):
                 hubness = of_table.new_empty(len(queries), len(of_table))
             hubness[torch.from_numpy(rows).to(hubness.device)] = of_table
         return hubness
+
+    def new_vectors(self, relation: int) -> NewVectors:
+        """Those of the newcomers; those of the last relation are kept, where they depend on it."""
+        newcomers = self.newcomers
+        needs_query = newcomers.weights.needs_query and newcomers.refined is None
+        key = relation if needs_query else None
+        if key not in self._new_vectors:
+            new = np.arange(self.num_known, self.num_known + newcomers.support.num_newcomers)
+            vectors = newcomers.entity_vectors(new, np.full(len(new), relation))
+            self._new_vectors = {key: NewVectors.of(new, vectors)}
+        return self._new_vectors[key]
 
     def all_rank_counts(self, queries: Queries, others: AnswerIndex, num_entities: int) -> RankCounts:
         """Count what is nearer; what has no vector is nearer to nothing."""

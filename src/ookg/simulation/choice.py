@@ -62,7 +62,7 @@ class NewcomerChoice:
         calibration, likelihood = dict(self.calibration), dict(self.likelihood)
         calibration.pop("chosen", None)
         likelihood.pop("chosen", None)
-        ways = None if self.ways is None else self.ways.with_network(0.0)
+        ways = None if self.ways is None else self.ways.without_learned()
         return replace(self, calibration=calibration, likelihood=likelihood, ways=ways, network=None)
 
     def calibrated(self, calibration: dict[NewcomerMethod, Calibration], simulation: dict[str, Any]) -> NewcomerChoice:

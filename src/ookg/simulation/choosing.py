@@ -21,8 +21,6 @@ import torch
 from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights, spread_of_known, standardised
-from ookg.evidence.network import WEIGHT as NETWORK_WEIGHT
-from ookg.evidence.network import Network
 from ookg.evidence.registry import HUBNESS, NEW, VECTOR
 from ookg.graph.statistics import relations_with_loops
 from ookg.newcomers.reducer import Precision
@@ -133,7 +131,7 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
     queries = queries.select(np.flatnonzero(scorers[0].answerable(queries) & scorers[0].is_answer(queries.answer)))
     ranking = FITTED_RANKING if refine else DEFAULT_WAYS.at(number).ranking
     if simulation.network is not None:
-        ranking = RankingWeights.alone(**(ranking.to_dict() | {Network.name: NETWORK_WEIGHT}))
+        ranking = RankingWeights.alone(**(ranking.to_dict() | simulation.network.weights_at(number)))
     asked = _Asked.of(simulation, queries, scorers, ranking)
     halves = np.random.default_rng([HALVES, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
     start = asked.weights(ranking)
@@ -277,7 +275,7 @@ def _over_all(
         for one, scores in zip(scorers, vectors, strict=True):
             nearer[:, known:] -= one.hubness(queries, size).to(device) / spread_of_known(scores, known) / len(scorers)
         return nearer
-    return simulation.evidence[name].of_answers(queries, size, device)
+    return simulation.evidence.with_new(scorers[0].new_vectors)[name].of_answers(queries, size, device)
 
 
 def _right_answers(simulation: Simulation, queries: Queries, scorer: TranslationScorer, size: int) -> Tensor:

@@ -167,7 +167,7 @@ class NewcomerSetup:
         defaults = NewcomerDefaults.of(checkpoint)
         is_fitted = refine and can_refine(checkpoint.embedding)
         kind: NewcomerMethod = "refined" if is_fitted else "closed form"
-        ways = None if defaults.ways is None else defaults.ways.with_network(0.0)
+        ways = None if defaults.ways is None else defaults.ways.without_learned()
         if ways is not None and not is_fitted:
             ways = ways.without_refining()
         return cls(defaults.power, defaults.refine if is_fitted else None, defaults.ranking[kind], ways)

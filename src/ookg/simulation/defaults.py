@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
-from ookg.evidence.network import WEIGHT as NETWORK_WEIGHT
+from ookg.evidence.network import default_weights
 from ookg.models import Projected, refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
@@ -58,6 +58,11 @@ class NewcomerDefaults:
         network = self.checkpoint.network
         return None if network is None else network.digest
 
+    def learned_at(self, triples: int) -> dict[str, float]:
+        """What the parts of the model's network count for by default, with so many triples; nothing without one."""
+        network = self.checkpoint.network
+        return {} if network is None else default_weights(triples, network.parts)
+
     @property
     def weighs_network(self) -> bool:
         """Whether the model has a network and the stored ways were chosen with it."""
@@ -92,7 +97,7 @@ class NewcomerDefaults:
             return None
         ways = self.choice.ways
         if ways is None or not self.weighs_network:
-            ways = (ways or DEFAULT_WAYS).with_network(0.0 if self.network is None else NETWORK_WEIGHT)
+            ways = (ways or DEFAULT_WAYS).with_learned(self.learned_at)
         return ways if can_refine(self.checkpoint.embedding) else ways.without_refining()
 
     def weights(self, usual: Weights) -> Weights:

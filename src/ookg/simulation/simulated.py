@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.evidence.combined import GraphEvidence
+from ookg.evidence.network import AnswerNetwork
 from ookg.graph.statistics import GraphStatistics
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit, Newcomers, find_newcomers
@@ -23,7 +24,6 @@ from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.hiding import Hidden, HidingSettings, hide
 from ookg.simulation.retraining import Retraining, retrain
 from ookg.system.display import counted
-from ookg.training.network import RelationNetwork
 from ookg.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Simulation:
     is_exact: bool
     given: IntArray
     queries: Queries
-    network: RelationNetwork | None = None
+    network: AnswerNetwork | None = None
 
     @classmethod
     def of(cls, hidden: Hidden, embedding: Embedding, trained: Embedding | None, *, is_exact: bool) -> Simulation:

@@ -7,7 +7,7 @@ numbers of triples: whether the vector is fitted, and what it and each kind of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, overload
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ookg.errors import InputError
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights
-from ookg.evidence.network import Network
+from ookg.evidence.registry import LEARNED
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -105,11 +105,22 @@ class Ways(Sequence[Way]):
         """The same for a model whose vectors cannot be fitted."""
         return Ways([replace(way, refine=False) for way in self._ways])
 
-    def with_network(self, weight: float) -> Ways:
-        """The same with another weight of the network; 0: without it."""
-        if all(way.ranking[Network.name] == weight for way in self._ways):
+    def without_learned(self) -> Ways:
+        """The same where no part of a network counts."""
+        return self.with_learned(lambda triples: {})
+
+    def with_learned(self, weights_at: Callable[[int], Mapping[str, float]]) -> Ways:
+        """The same with other weights of the parts of a network.
+
+        weights_at: by name, from so many triples on; what is not named does not count
+        """
+        learned = [dict.fromkeys(LEARNED, 0.0) | dict(weights_at(way.triples)) for way in self._ways]
+        if all(way.ranking[name] == part[name] for way, part in zip(self._ways, learned, strict=True) for name in part):
             return self
-        rankings = [RankingWeights.alone(**(way.ranking.to_dict() | {Network.name: weight})) for way in self._ways]
+        rankings = [
+            RankingWeights.alone(**(way.ranking.to_dict() | part))
+            for way, part in zip(self._ways, learned, strict=True)
+        ]
         return Ways([replace(way, ranking=ranking) for way, ranking in zip(self._ways, rankings, strict=True)])
 
     def __len__(self) -> int:

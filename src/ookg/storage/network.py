@@ -1,6 +1,6 @@
 """The network of a model directory: `network.safetensors`, replaced as a whole.
 
-    the parameters of the network, float32, by their names
+    the parameters of the network, float32, by their names; those of its encoder as encoder.NAME
     metadata   a format, a digest of all, the labels of the relations that it knows, how it was trained, when, for how
                long and on which version
 
@@ -26,6 +26,7 @@ from ookg.types import Array
 
 NETWORK_FILE = "network.safetensors"
 FORMAT = "ookg network 1"
+ENCODER = "encoder."  # what the names of the encoder's parameters begin with
 READINGS = 5  # tries to read a file that others replace
 
 Stamp = tuple[int, int, int]
@@ -46,6 +47,21 @@ class StoredNetwork:
     about: dict[str, Any]
     num_relations: int
     path: Path | None = None
+
+    @property
+    def messages(self) -> dict[str, Array]:
+        """The parameters of the part that reads the graph."""
+        return {name: array for name, array in self.arrays.items() if not name.startswith(ENCODER)}
+
+    @property
+    def encoder(self) -> dict[str, Array]:
+        """The parameters of the part that reads vectors, by their names in it."""
+        return {name.removeprefix(ENCODER): array for name, array in self.arrays.items() if name.startswith(ENCODER)}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its parts, as weights have them."""
+        return tuple(name for name, part in (("network", self.messages), ("encoder", self.encoder)) if part)
 
     @property
     def digest(self) -> str:

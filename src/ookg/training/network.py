@@ -18,7 +18,7 @@ other way. So they stay the same when relations are added.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,12 @@ MOST_STEPS, MOST_QUESTIONS, MOST_SEED = 1_000_000_000, 1_000_000, 2**63 - 1
 class NetworkSettings:
     """How a network is trained.
 
+    steps: of the part that reads the graph; with 0 there is none
     batch: questions per step; negatives: other entities per question, half of them answers to the same relation
         (on a GPU every entity counts instead)
     share_new: of the questions whose answer is treated as new as well
     most_links: the most links that a question is given, as newcomers come with so many; None: up to all there are
+    encoder_steps, encoder_batch: steps of the encoder beside it, and questions per step; with 0 steps there is none
     """
 
     steps: int = 4000
@@ -56,14 +58,18 @@ class NetworkSettings:
     learning_rate: float = 5e-3
     share_new: float = 0.1
     seed: int = 0
+    encoder_steps: int = 0
+    encoder_batch: int = 64
 
     def __post_init__(self) -> None:
         whole = {
-            "steps": (1, MOST_STEPS),
+            "steps": (0, MOST_STEPS),
             "batch": (1, MOST_QUESTIONS),
             "negatives": (2, MOST_QUESTIONS),
             "most_links": (1, MOST_QUESTIONS),
             "seed": (0, MOST_SEED),
+            "encoder_steps": (0, MOST_STEPS),
+            "encoder_batch": (1, MOST_QUESTIONS),
         }
         for name, (least, most) in whole.items():
             value = getattr(self, name)
@@ -71,19 +77,25 @@ class NetworkSettings:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise InputError(f"`{name}` {value!r}; it must be a whole number from {least} to {most}")
+        if not self.steps and not self.encoder_steps:
+            raise InputError("`steps` 0 and `encoder_steps` 0 leave nothing to train; give at least one of them more")
         for name in ("learning_rate", "share_new"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise InputError(f"`{name}` {value!r}; it must be a number from 0 to 1")
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, with the form of the network."""
-        return asdict(self) | {"form": FORM}
+        """As plain values, with the form of the network; without an encoder they are those of before there was one."""
+        values = asdict(self) | {"form": FORM}
+        left_out = () if self.encoder_steps else ("encoder_steps", "encoder_batch")
+        return {name: value for name, value in values.items() if name not in left_out}
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> NetworkSettings:
-        """From plain values; what is not there has its default."""
-        return cls(**{one.name: values[one.name] for one in fields(cls) if one.name in values})
+
+def network_settings(given: NetworkSettings | None) -> NetworkSettings:
+    """What was given, or the defaults; anything else is refused."""
+    if not isinstance(given, NetworkSettings | None):
+        raise InputError(f"settings {given!r}; give an `ookg.NetworkSettings`")
+    return given or NetworkSettings()
 
 
 @dataclass(frozen=True, eq=False)

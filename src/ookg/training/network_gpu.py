@@ -313,7 +313,7 @@ def _trained(
         last_loss.copy_(loss.detach())
 
     try:
-        run = _captured(step) if on_gpu else step
+        run = captured(step) if on_gpu else step
         with _drawn_ahead(episodes, settings) as batches:
             for number, drawn in enumerate(itertools.islice(batches, settings.steps)):
                 rate.fill_(learning_rate_at(number, settings))
@@ -327,7 +327,7 @@ def _trained(
     return network.requires_grad_(False).eval()
 
 
-def _captured(step: Callable[[], None]) -> Callable[[], None]:
+def captured(step: Callable[[], None]) -> Callable[[], None]:
     """A step as a CUDA graph; the rate is 0 meanwhile, so that the steps that warm it up change nothing."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())

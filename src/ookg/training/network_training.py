@@ -16,7 +16,14 @@ from ookg.errors import InputError
 from ookg.graph.index import GraphIndex
 from ookg.kernels.threads import one_torch_thread
 from ookg.system.progress import Reporter
-from ookg.training.network import NetworkGraph, NetworkSettings, NewAnswers, Questions, RelationNetwork
+from ookg.training.network import (
+    NetworkGraph,
+    NetworkSettings,
+    NewAnswers,
+    Questions,
+    RelationNetwork,
+    network_settings,
+)
 from ookg.types import BoolArray, FloatArray, IntArray
 
 WARM_UP = 200  # steps in which the learning rate rises
@@ -197,9 +204,7 @@ def train_network(
     report: Reporter | None = None,
 ) -> RelationNetwork:
     """A network trained on known triples; the same seed gives the same one, on a CPU bit for bit."""
-    settings = NetworkSettings() if settings is None else settings
-    if not isinstance(settings, NetworkSettings):
-        raise InputError(f"settings {settings!r}; give an `ookg.NetworkSettings`")
+    settings = network_settings(settings)
     if not (np.diff(np.asarray(index.offsets)) >= 2).any():
         raise InputError("no entity has two triples, so none can be given and asked; train on a larger graph")
     if torch.device(device).type == "cuda":
@@ -211,10 +216,14 @@ def train_network(
         return _trained(NetworkGraph.of(index, device), settings, device, report)
 
 
+def rising_and_falling(step: int, steps: int) -> float:
+    """The share of a learning rate: it rises over the first steps, and falls to 0 along a cosine."""
+    return min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
 def learning_rate_at(step: int, settings: NetworkSettings) -> float:
-    """It rises over the first steps, and falls to 0 along a cosine."""
-    share = min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
-    return settings.learning_rate * share
+    """That of a step."""
+    return settings.learning_rate * rising_and_falling(step, settings.steps)
 
 
 def weight_of_new(graph: NetworkGraph, settings: NetworkSettings) -> float:

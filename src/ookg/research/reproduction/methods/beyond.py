@@ -22,11 +22,12 @@ from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_
 if TYPE_CHECKING:
     from ookg.datasets.encoded import EncodedDataset, Task
     from ookg.evidence.combined import RankingWeights
+    from ookg.evidence.network import AnswerNetwork
     from ookg.models.embedding import Embedding
     from ookg.newcomers.embedder import Newcomers
     from ookg.scoring.scorer import Scorer
     from ookg.simulation.ways import Ways
-    from ookg.training.network import NetworkSettings, RelationNetwork
+    from ookg.training.network import NetworkSettings
 
 # How new vectors are fitted, by family of data sets.
 REFINEMENT: Mapping[str, Mapping[str, Any]] = {
@@ -135,7 +136,7 @@ class ByDefault(Method):
 
         return DEFAULT_WAYS
 
-    def network(self, context: Context) -> RelationNetwork | None:
+    def network(self, context: Context) -> AnswerNetwork | None:
         """What is asked beside all else."""
         del context
         return None
@@ -170,7 +171,7 @@ class ByDefault(Method):
 
 def _network(seed: int) -> NetworkSettings:
     """Answers are known entities here, none of them new."""
-    return network_settings(seed, steps=7_000, batch=64)
+    return network_settings(seed, steps=7_000, batch=64, encoder_steps=0)
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class WithNetwork(ByDefault):
         default = super().training(dataset, seed)
         return BeyondSettings(default.bases, {**default.options, "network": _network(seed).to_dict()})
 
-    def network(self, context: Context) -> RelationNetwork | None:
+    def network(self, context: Context) -> AnswerNetwork | None:
         """Trained on all that is there when questions are asked, or kept."""
         dataset = context.dataset
         everything = replace(
@@ -197,9 +198,9 @@ class WithNetwork(ByDefault):
     @property
     def ways(self) -> Ways:
         """The default ones, where there is a network."""
-        from ookg.evidence.network import WEIGHT
+        from ookg.evidence.network import Network, default_weights
 
-        return super().ways.with_network(WEIGHT)
+        return super().ways.with_learned(lambda triples: default_weights(triples, (Network.name,)))
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
         """Those of the vectors and of the network."""

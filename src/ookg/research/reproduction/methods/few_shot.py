@@ -7,17 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ookg.research.reproduction.methods.method import LINK_PREDICTION, Context, Method, Variant
-from ookg.research.reproduction.methods.network import NETWORK_SECONDS, network_of, network_settings
+from ookg.research.reproduction.methods.network import NETWORK_SECONDS, NetworkBase, network_of, network_settings
 from ookg.research.reproduction.paper import FEW_SHOT_SETS
 from ookg.research.reproduction.settings import PaperSettings
 
 if TYPE_CHECKING:
     from ookg.datasets.encoded import Task
     from ookg.datasets.shots import EncodedFewShot, Shots, TaskSplit
+    from ookg.evidence.network import AnswerNetwork
     from ookg.models.embedding import Embedding
     from ookg.scoring.scorer import Scorer
     from ookg.simulation.ways import Ways
-    from ookg.training.network import NetworkSettings, RelationNetwork
+    from ookg.training.network import NetworkSettings
 
 # What differs from the default settings of a training.
 TRAINING: Mapping[str, Any] = {}
@@ -25,6 +26,7 @@ SECONDS = {"gpu": 30.0, "cpu": 3_000.0}  # of a training, about
 # For tuning: how many known entities are hidden, and for which numbers of triples newcomers are simulated.
 MOST_HIDDEN, KNOTS = 1000, (1, 3)
 MOST_LINKS = 5  # of an entity, that the network is given in training
+WITH_ENCODER = {"steps": 7_000, "encoder_steps": 8_000, "encoder_batch": 1024}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ class FewShotCase:
     shots: Shots
     margins: Sequence[float]
     ways: Ways | None
-    network: RelationNetwork | None = None
+    network: AnswerNetwork | None = None
 
 
 ScorerOf = Callable[[FewShotCase], "Scorer"]
@@ -66,7 +68,7 @@ class FewShotVectors:
 
     embeddings: list[Embedding]
     ways: Ways | None
-    network: RelationNetwork | None = None
+    network: AnswerNetwork | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class FewShotMethod(Method):
     """Answers by vectors of one model or several, trained on the known triples.
 
     models: "transe", "rotate"; scorer_of: what answers; options: all that the answers depend on beside the vectors
-    network: whether a graph neural network of the known triples counts too
+    network: whether a graph neural network of the known triples counts too; encoder: and whether it has one
     tuned_on: where how newcomers are answered is chosen: on known entities that are "hidden", after a training without
         them, or on the "valid" tasks; None: nowhere
     """
@@ -85,20 +87,23 @@ class FewShotMethod(Method):
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     tuned_on: Literal["hidden", "valid"] | None = None
     network: bool = False
+    encoder: bool = False
     tasks: tuple[Task, ...] = LINK_PREDICTION
 
     def training(self, dataset: str, seed: int) -> FewShotSettings:
         """The default settings of each model."""
         del dataset
-        from ookg.evidence.network import WEIGHT
+        from ookg.evidence.network import default_weights
+        from ookg.evidence.registry import LEARNED
         from ookg.simulation.ways import DEFAULT_WAYS
 
         options = self.options
         if options.get("ways") == "default":
-            weight = WEIGHT if self.network else 0.0
-            options = {**options, "ways": [way.to_dict() for way in DEFAULT_WAYS.with_network(weight)]}
+            parts = LEARNED[: self.network + self.encoder]
+            ways = DEFAULT_WAYS.with_learned(lambda triples: default_weights(triples, parts))
+            options = {**options, "ways": [way.to_dict() for way in ways]}
         if self.network:
-            options = {**options, "network": _network(seed).to_dict()}
+            options = {**options, "network": _network(seed, encoder=self.encoder).to_dict()}
         return FewShotSettings(tuple(_base(model, seed).to_dict() for model in self.models), options)
 
     def variants(self, dataset: str) -> tuple[Variant, ...]:
@@ -111,7 +116,9 @@ class FewShotMethod(Method):
         there = context.within(_few_shot(context).known)
         embeddings = [there.embedding(_base(model, context.seed)) for model in self.models]
         if self.network:
-            network = network_of(context, _few_shot(context).known, _network(context.seed))
+            base = NetworkBase(embeddings[0], _base(self.models[0], context.seed)) if self.encoder else None
+            settings = _network(context.seed, encoder=self.encoder)
+            network = network_of(context, _few_shot(context).known, settings, base)
             ways = self._tuned_on_tasks(context, embeddings, network) if self.tuned_on == "valid" else None
             return FewShotVectors(embeddings, ways, network)
         if self.tuned_on == "valid":
@@ -119,7 +126,7 @@ class FewShotMethod(Method):
         return FewShotVectors(embeddings, self._tuned(context) if self.tuned_on == "hidden" else None)
 
     def _tuned_on_tasks(
-        self, context: Context, embeddings: Sequence[Embedding], network: RelationNetwork | None = None
+        self, context: Context, embeddings: Sequence[Embedding], network: AnswerNetwork | None = None
     ) -> Ways | None:
         """How newcomers are answered: chosen on the valid-tasks, for the data set's number of shots."""
         from ookg.evaluation.task_tuning import task_simulation
@@ -195,9 +202,10 @@ def _base(model: str, seed: int) -> PaperSettings:
     return PaperSettings().changed({"model": model, "seed": seed, **TRAINING})
 
 
-def _network(seed: int) -> NetworkSettings:
+def _network(seed: int, *, encoder: bool) -> NetworkSettings:
     """Newcomers have few triples here, and nothing else."""
-    return network_settings(seed, steps=20_000, batch=64, most_links=MOST_LINKS)
+    changes = WITH_ENCODER if encoder else {"steps": 20_000}
+    return network_settings(seed, batch=64, most_links=MOST_LINKS, **changes)
 
 
 def _few_shot(context: Context) -> EncodedFewShot:
@@ -223,7 +231,6 @@ def uniform_closed_form(case: FewShotCase) -> Scorer:
 def by_ways(case: FewShotCase) -> Scorer:
     """What `ookg predict` does where nothing is said: by each newcomer's number of triples, with all evidence."""
     from ookg.evidence.combined import GraphEvidence
-    from ookg.evidence.network import WEIGHT
     from ookg.graph.statistics import GraphStatistics, relations_with_loops
     from ookg.newcomers.embedder import find_newcomers
     from ookg.newcomers.reducer import Precision
@@ -232,7 +239,7 @@ def by_ways(case: FewShotCase) -> Scorer:
     from ookg.simulation.ways import DEFAULT_WAYS, WaysScorer
 
     dataset = case.dataset.dataset_of(case.shots.split, case.shots.shots)
-    ways = case.ways or DEFAULT_WAYS.with_network(0.0 if case.network is None else WEIGHT)
+    ways = case.ways or (DEFAULT_WAYS if case.network is None else DEFAULT_WAYS.with_learned(case.network.weights_at))
     graph = GraphStatistics.count(dataset.train, dataset.num_known, dataset.num_trained)
     loops = relations_with_loops(dataset.train, dataset.num_trained)
     scorers = []
@@ -248,12 +255,14 @@ def by_ways(case: FewShotCase) -> Scorer:
 
 TUNED = {"ways": "tuned", "hidden": MOST_HIDDEN, "triples": list(KNOTS)}
 CHOSEN = {"ways": "chosen on valid-tasks"}
+WITH_BOTH = "Default TransE, with network and encoder"
 FEW_SHOT_METHODS = (
     FewShotMethod("InvTransE (uniform)", ("transe",), uniform_closed_form, {"weights": "uniform"}),
     FewShotMethod("InvRotatE (uniform)", ("rotate",), uniform_closed_form, {"weights": "uniform"}),
     FewShotMethod("Default TransE", ("transe",), by_ways, {"ways": "default"}),
     FewShotMethod("Default RotatE", ("rotate",), by_ways, {"ways": "default"}),
     FewShotMethod("Default TransE, with network", ("transe",), by_ways, {"ways": "default"}, network=True),
+    FewShotMethod(WITH_BOTH, ("transe",), by_ways, {"ways": "default"}, network=True, encoder=True),
     FewShotMethod("Chosen TransE", ("transe",), by_ways, CHOSEN, tuned_on="valid"),
     FewShotMethod("Chosen TransE, with network", ("transe",), by_ways, CHOSEN, tuned_on="valid", network=True),
     FewShotMethod("Tuned TransE", ("transe",), by_ways, TUNED, tuned_on="hidden"),
