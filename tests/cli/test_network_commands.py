@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ookg.cli import main
+from ookg.model.model import Model
+from ookg.simulation.likelihood import FEATURES, Likelihood
 from ookg.storage.network import NETWORK_FILE
 
 Run = Callable[..., Any]
@@ -67,6 +70,14 @@ def test_it_is_trained_used_explained_and_removed(run: Run) -> None:
     assert not FILE.exists()
     assert run(*ASK, "--json") == before
     assert run("network", "model", "--remove", "--json") == {"removed": False}
+
+
+def test_it_says_that_what_was_measured_is_not_shown_with_it(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Model.load("model")
+    measured = Likelihood((0.0,) * len(FEATURES), (), 1)
+    model.with_choice(replace(model.choice, likelihood={"chosen": measured})).save_choice("model")
+    assert main(list(TRAIN)) == 0
+    assert "are was measured without it, and is not shown with it" in capsys.readouterr().err
 
 
 def test_what_cannot_be_is_refused_in_one_line(run: Run) -> None:

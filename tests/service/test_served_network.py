@@ -41,5 +41,7 @@ def test_it_takes_a_network_that_another_process_trains(
     assert answer["way"] == "vector of the closed form with links, paths, company, network, encoder"
     assert any(reason.startswith("the network: ") for reason in answer["answers"][0]["reasons"])
     assert answer["answers"] != before["answers"]
+    assert client.get("/v1/status").json()["network"]["settings"]["encoder_steps"] == 2
     other.remove_network()
     assert asked_until(client, with_network=False)["answers"] == before["answers"]
+    assert "network" not in client.get("/v1/status").json()

@@ -29,9 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     living = LivingModel(arguments.model, journal=arguments.journal)
     status, named = living.status(), named_ids(living)
-    stored = living.model.checkpoint.network
     if arguments.json:
-        print_json(status.to_dict() | {"names": asdict(named)} | ({"network": stored.about} if stored else {}))
+        print_json(status.to_dict() | {"names": asdict(named)})
         return 0
     for line in status_in_words(status):
         print(line)
@@ -40,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     index = index_in_words(arguments.model)
     if index is not None:
         print(index)
-    if stored is not None:
-        print(network_in_words(stored.about))
+    if status.network is not None:
+        print(network_in_words(status.network))
     return 0
 
 

@@ -115,6 +115,7 @@ class Status:
     expected: what newcomers are worth until then; None if it is not calibrated, or there are none
     update: None for a model that cannot be updated; gain: None, as it is not measured before
     why_not: why it cannot be updated, as `update` says it; None where it can
+    network: how the network was trained that counts in answers, as plain values; None where there is none
     """
 
     version: int
@@ -129,10 +130,11 @@ class Status:
     update: Cost | None
     gain: float | None = None
     why_not: str | None = None
+    network: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
-        return asdict(self)
+        """As plain values, for JSON; without `network` where there is none."""
+        return {name: value for name, value in asdict(self).items() if name != "network" or value is not None}
 
 
 @dataclass(frozen=True)
@@ -593,6 +595,7 @@ def status_of(current: Current) -> Status:
         _expected(current),
         cost,
         why_not=why_not,
+        network=None if checkpoint.network is None else checkpoint.network.about,
     )
 
 
