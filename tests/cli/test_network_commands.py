@@ -56,6 +56,10 @@ def test_it_is_trained_used_explained_and_removed(run: Run) -> None:
     assert values["bytes"] == FILE.stat().st_size
     assert "on version 1, 72 triples, 2 steps and 3 of its encoder in" in run("status", "model")
     assert run("status", "model", "--json")["network"]["settings"]["seed"] == 3
+    alone = run("network", "model", "--steps", "0", "--encoder-steps", "1", "--encoder-batch", "4", "--device", "cpu")
+    assert "72 triples, 1 step of an encoder in" in alone
+    assert run(*ASK, "--json")["way"].endswith("company, encoder")
+    run(*TRAIN, "--seed", "3")
     assert run("check", "model", "--json")["ok"]
     with_it = run(*ASK, "--json")
     assert [one["score"] for one in with_it["answers"]] != [one["score"] for one in before["answers"]]

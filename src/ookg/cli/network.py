@@ -100,7 +100,8 @@ def network_in_words(about: Mapping[str, Any]) -> str:
     given = about.get("given", 0)
     trained = f"trained {about.get('created')} on version {about.get('version')}"
     trained += f" and {counted(given, 'added triple')}" if given else ""
-    steps = counted(about["settings"].get("steps", 0), "step")
-    encoder = about["settings"].get("encoder_steps", 0)
-    steps += f" and {encoder:,} of its encoder" if encoder else ""
-    return f"network: {trained}, {about.get('triples', 0):,} triples, {steps} in {about.get('seconds', 0):.1f} s"
+    steps, of_encoder = (about["settings"].get(name, 0) for name in ("steps", "encoder_steps"))
+    said = counted(steps, "step") if steps else ""
+    if of_encoder:
+        said = f"{said} and {of_encoder:,} of its encoder" if said else f"{counted(of_encoder, 'step')} of an encoder"
+    return f"network: {trained}, {about.get('triples', 0):,} triples, {said} in {about.get('seconds', 0):.1f} s"
