@@ -95,8 +95,8 @@ def simulated(
         index = GraphIndex.of(hidden.known, hidden.num_known, hidden.num_relations)
         how, place = NetworkSettings(network_steps, encoder_steps=encoder_steps, seed=seed), choose_device("auto")
         messages = train_network(index, how, place).cpu() if network_steps else None
-        encoder = train_encoder(index, embedding.entities, how, place) if encoder_steps else None
-        network = AnswerNetwork(messages, encoder if encoder is None else encoder.cpu(), embedding)
+        encoder = train_encoder(index, embedding.entities, how, place).cpu() if encoder_steps else None
+        network = AnswerNetwork(messages, encoder, embedding)
     simulation = replace(Simulation.of(hidden, embedding, None, is_exact=True), network=network)
     return simulation, default_refinement(embedding, settings.margin)
 

@@ -142,7 +142,6 @@ def test_it_is_trained_on_what_is_there_now(directory: Path) -> None:
     )
     expected = train_network(index, FEW).to_arrays()
     encoder = train_encoder(index, living.model.entity_vectors, FEW)
-    assert encoder is not None
     expected |= {f"encoder.{name}": table for name, table in encoder.to_arrays().items()}
     assert set(stored.arrays) == set(expected)
     for name, table in stored.arrays.items():

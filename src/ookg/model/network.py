@@ -66,7 +66,7 @@ def _parameters(
     report: Reporter | None,
 ) -> dict[str, Array]:
     """Those of both parts, by the names under which they are stored."""
-    parts: dict[str, nn.Module | None] = {}
+    parts: dict[str, nn.Module] = {}
     if settings.steps:
         parts[""] = train_network(index, settings, device, report)
     if settings.encoder_steps:
@@ -75,7 +75,6 @@ def _parameters(
     tables = {
         f"{prefix}{name}": table.cpu().numpy()
         for prefix, part in parts.items()
-        if part is not None
         for name, table in part.state_dict().items()
     }
     if not all(np.isfinite(table).all() for table in tables.values()):

@@ -5,8 +5,8 @@ make a direction u of them, in the space of the model's own vectors:
 
     logit(a) = u · v(a)
 
-So every entity that has a vector can be an answer, a newcomer by its closed form too, and nothing is learned of single
-entities: the weights belong to relations alone. Where the closed form has one translation for each relation, and the
+So every entity that has a vector can be an answer, and nothing is learned of single entities: the weights belong to
+relations alone. Where the closed form has one translation for each relation, and the
 mean of what they say, this has learned what to make of each link for each question (docs/network.md).
 
 It is trained on known entities as if they were new: some of their links are given, another one is asked. Vectors stay
@@ -28,12 +28,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, gelu, layer_norm, linear
 
+from ookg.errors import InputError
 from ookg.graph.index import GraphIndex
 from ookg.graph.linked import known_links
 from ookg.kernels.threads import one_torch_thread
 from ookg.system.progress import Reporter
-from ookg.training.network import NetworkSettings
-from ookg.training.network_training import WEIGHT_PER_LINK, rising_and_falling
+from ookg.training.network import NetworkSettings, fill_parameters
+from ookg.training.network_training import NOTHING_TO_ASK, WEIGHT_PER_LINK, rising_and_falling
 from ookg.types import Array
 
 DIM = 256  # of links and questions inside
@@ -96,18 +97,8 @@ class LinkEncoder(nn.Module):
         if "centre" not in arrays or arrays["centre"].ndim != 1:
             raise ValueError("it has not the parameters of an encoder")
         encoder = cls(2 * num_relations, len(arrays["centre"]))
-        state = encoder.state_dict()
-        if set(arrays) != set(state):
-            raise ValueError("it has not the parameters of an encoder")
-        for name, table in state.items():
-            part = torch.from_numpy(np.array(arrays[name], dtype=np.float32))
-            part = part[: len(table)] if part.ndim else part
-            if part.shape != table.shape:
-                raise ValueError(f"{name!r} has the shape {tuple(part.shape)} instead of {tuple(table.shape)}")
-            if not torch.isfinite(part).all():
-                raise ValueError(f"{name!r} is not finite")
-            table.copy_(part)
-        return encoder.requires_grad_(False).eval()
+        fill_parameters(encoder, arrays, "an encoder")
+        return encoder
 
     def to_arrays(self) -> dict[str, Array]:
         """All parameters."""
@@ -335,8 +326,8 @@ def train_encoder(
     settings: NetworkSettings,
     device: torch.device | str = "cpu",
     report: Reporter | None = None,
-) -> LinkEncoder | None:
-    """An encoder for the vectors of the first entities, trained on the triples of all; None where nothing can be asked.
+) -> LinkEncoder:
+    """An encoder for the vectors of the first entities, trained on the triples of all.
 
     The same seed gives the same one, on a CPU bit for bit.
     """
@@ -346,7 +337,7 @@ def train_encoder(
         torch.manual_seed(settings.seed)
         training = EncoderTraining(index, vectors, settings, device)
         if not training.rows.can_be_asked:
-            return None
+            raise InputError(NOTHING_TO_ASK)
         step = training.step
         if on_gpu:
             from ookg.training.network_gpu import captured

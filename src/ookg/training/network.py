@@ -205,6 +205,25 @@ class _Reached:
     answers: Tensor
 
 
+def fill_parameters(module: nn.Module, arrays: Mapping[str, Array], kind: str) -> None:
+    """Give a module parameters from arrays, to be asked; of tables their first rows, as many as it has.
+
+    What does not fit raises a ValueError. kind: what the module is, with its article
+    """
+    state = module.state_dict()
+    if set(arrays) != set(state):
+        raise ValueError(f"it has not the parameters of {kind}")
+    for name, table in state.items():
+        part = torch.from_numpy(np.array(arrays[name], dtype=np.float32))
+        part = part[: len(table)] if part.ndim and table.ndim else part
+        if part.shape != table.shape:
+            raise ValueError(f"{name!r} has the shape {tuple(part.shape)} instead of {tuple(table.shape)}")
+        if not torch.isfinite(part).all():
+            raise ValueError(f"{name!r} is not finite")
+        table.copy_(part)
+    module.requires_grad_(False).eval()
+
+
 class RelationNetwork(nn.Module):
     """The weights of the network, and how it scores answers. See the top of the file."""
 
@@ -243,17 +262,8 @@ class RelationNetwork(nn.Module):
     def from_arrays(cls, arrays: Mapping[str, Array], num_relations: int) -> RelationNetwork:
         """From the arrays of `to_arrays`, to be asked; only the first relations count. Others raise a ValueError."""
         network = cls(2 * num_relations)
-        state = network.state_dict()
-        if set(arrays) != set(state):
-            raise ValueError("it has not the parameters of a network")
-        for name, table in state.items():
-            part = torch.from_numpy(np.array(arrays[name], dtype=np.float32))[: len(table)]
-            if part.shape != table.shape:
-                raise ValueError(f"{name!r} has the shape {tuple(part.shape)} instead of {tuple(table.shape)}")
-            if not torch.isfinite(part).all():
-                raise ValueError(f"{name!r} is not finite")
-            table.copy_(part)
-        return network.requires_grad_(False).eval()
+        fill_parameters(network, arrays, "a network")
+        return network
 
     def to_arrays(self) -> dict[str, Array]:
         """All parameters."""

@@ -30,6 +30,7 @@ WARM_UP = 200  # steps in which the learning rate rises
 MOST_GIVEN = 512  # links of one question
 MOST_MESSAGES = 1 << 18  # of the first step on a CPU, in all questions of a training step together
 WEIGHT_PER_LINK = 10  # an entity is drawn as often as it has links, up to this many times the most that are given
+NOTHING_TO_ASK = "no entity has two triples, so none can be given and asked; train on a larger graph"
 EPISODES = 33  # the purpose of the random stream that draws questions
 
 
@@ -206,7 +207,7 @@ def train_network(
     """A network trained on known triples; the same seed gives the same one, on a CPU bit for bit."""
     settings = network_settings(settings)
     if not (np.diff(np.asarray(index.offsets)) >= 2).any():
-        raise InputError("no entity has two triples, so none can be given and asked; train on a larger graph")
+        raise InputError(NOTHING_TO_ASK)
     if torch.device(device).type == "cuda":
         from ookg.training.network_gpu import train_on_gpu
 
