@@ -75,7 +75,7 @@ def check(device: str) -> None:
 def check_encoder(device: str) -> None:
     """The encoder's loss and gradient on the device, in 16 bits, against 32 bits on the CPU, of the same questions."""
     index, random = random_graph(500, 7, 9000), torch.Generator().manual_seed(0)
-    vectors, settings = torch.randn(500, 40, generator=random), NetworkSettings(steps=0, encoder_batch=64)
+    vectors, settings = torch.randn(500, 40, generator=random), NetworkSettings(encoder_batch=64)
     there = {place: EncoderTraining(index, vectors, settings, torch.device(place)) for place in ("cpu", device)}
     torch.manual_seed(0)
     drawn = draw_questions(there["cpu"].rows, settings.encoder_batch, 16)
