@@ -8,7 +8,7 @@ triples are taken, or of an .npz file with an array `train`, (triples, 3), or "f
 settings. `--seeds N` hides others N times; figures are the means. `--models FOLDER` keeps what is trained.
 `--network N` trains a network in N steps too, on the same triples, and asks it beside all else; it sees the gaps that
 hidden entities leave, so that its figures are too kind (docs/network.md). `--encoder N` trains an encoder in N steps
-likewise, which reads no links but the newcomer's own and sees no gaps.
+likewise, which reads no links but the newcomer's own and sees no gaps. `--steps N` trains vectors in so many steps.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def mrr(scorer: Scorer, simulation: Simulation) -> float:
 
 
 def simulated(
-    name: str, seed: int, model: str, models: Path | None, network_steps: int, encoder_steps: int
+    name: str, seed: int, model: str, models: Path | None, network_steps: int, encoder_steps: int, steps: int
 ) -> tuple[Simulation, RefineSettings]:
     """Hidden entities of a set, and how vectors would be fitted."""
     triples = triples_of(name)
     entities, relations = 1 + int(triples[:, [0, 2]].max()), 1 + int(triples[:, 1].max())
     hidden = hide(triples, entities, relations, HidingSettings(sample=min(MOST_HIDDEN, entities // 10), seed=seed))
-    settings = FILMS if name == "films" else TrainingSettings(model=model, steps=20_000)
+    settings = FILMS if name == "films" else TrainingSettings(model=model, steps=steps)
     ending = "" if seed == 1 else f"-{seed}"
     kept = None if models is None else models / f"fit-{Path(name).stem}-{model}{ending}.npz"
     embedding = vectors_of(hidden, settings, kept)
@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, metavar="N")
     parser.add_argument("--network", type=int, default=0, metavar="N")
     parser.add_argument("--encoder", type=int, default=0, metavar="N")
+    parser.add_argument("--steps", type=int, default=20_000, metavar="N")
     options = parser.parse_args()
     with_it = bool(options.network or options.encoder)
     more = " | with network" if with_it else ""
@@ -135,7 +136,7 @@ def main() -> None:
     print("| --- |" + " ---: |" * (7 if with_it else 6))
     for name in options.sets:
         simulations = [
-            simulated(name, seed, options.model, options.models, options.network, options.encoder)
+            simulated(name, seed, options.model, options.models, options.network, options.encoder, options.steps)
             for seed in range(1, 1 + options.seeds)
         ]
         for number in NUMBERS:
