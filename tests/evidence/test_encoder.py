@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
@@ -284,6 +286,32 @@ def test_what_is_given_is_never_what_is_asked() -> None:
         assert len(set(given)) == len(given)
         assert answer in drawn.true[n].tolist()
     assert int(drawn.is_link.sum()) > 100
+
+
+@pytest.mark.parametrize("most", [7, 20, 50])
+def test_candidates_are_distinct_and_stand_for_all(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder_training, "ALL_ENTITIES", most)
+    index = GraphIndex.of(np.array([[0, 0, 1], [0, 0, 2]]), 20, 1)
+    training = encoder_training.EncoderTraining(index, torch.randn(20, 3), SMALL, torch.device("cpu"))
+    for _ in range(20):
+        candidates, stands_for = training._candidates(20)
+        assert len(set(candidates.tolist())) == len(candidates) == min(most, 20)
+        assert int(stands_for.sum()) == 20
+        assert int(candidates.max()) < 20
+
+
+def test_a_question_about_a_new_entity_has_every_known_one_as_a_candidate() -> None:
+    index = GraphIndex.of(np.array([[5, 0, 1], [5, 0, 2], [0, 0, 3], [0, 0, 4]]), 6, 1)  # 5 is new
+    training = encoder_training.EncoderTraining(index, torch.randn(5, 3), SMALL, torch.device("cpu"))
+    training.encoder.eval()
+    whole = encoder_training.draw_questions(training.rows, 64, 4)
+    row = int(torch.nonzero(whole.entity == 5)[0])
+    drawn = encoder_training.DrawnQuestions(*(getattr(whole, one.name)[row : row + 1] for one in fields(whole)))
+    direction = training.encoder(drawn.asked, drawn.link, training.vectors[drawn.other], drawn.is_link)
+    logits = (training.vectors @ direction[0] / training.encoder.spread).detach()
+    right, rivals = int(drawn.answer), [0, 3, 4]  # 1 and 2 are both right
+    expected = torch.logsumexp(logits[[right, *rivals]], dim=0) - logits[right]
+    assert training.loss(drawn).item() == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_nothing_is_trained_where_nothing_can_be_asked() -> None:

@@ -286,23 +286,27 @@ class EncoderTraining:
         size, number = len(self.vectors), len(drawn.asked)
         direction = self.encoder(drawn.asked, drawn.link, self._rows_of(drawn.other), drawn.is_link)
         direction = direction / self.encoder.spread  # as vectors are seen; their centre is the same for all answers
-        if size <= ALL_ENTITIES:
-            candidates, more = torch.arange(size, device=self.device), 0.0
-        else:
-            candidates = torch.randint(size, (ALL_ENTITIES,), device=self.device)
-            more = float(np.log(size / ALL_ENTITIES))
-        logits = (direction @ self._rows_of(candidates).to(direction.dtype).T).float() + more
+        candidates, stands_for = self._candidates(size)
+        logits = (direction @ self._rows_of(candidates).to(direction.dtype).T).float() + stands_for.log()
         right = (direction * self._rows_of(drawn.answer)).sum(dim=1).float()
-        # Where each entity is among the candidates; those that are not are at a place of their own.
-        place = torch.full((size,), len(candidates), device=self.device)
+        # Where each entity is among the candidates; those that are not, and new ones, are at a place of their own.
+        place = torch.full((size + 1,), len(candidates), device=self.device)
         place[candidates] = torch.arange(len(candidates), device=self.device)
         out = torch.zeros(number, len(candidates) + 1, dtype=torch.bool, device=self.device)
-        for entities in (drawn.true, drawn.answer[:, None], drawn.entity[:, None].clamp_max(size - 1)):
+        for entities in (drawn.true, drawn.answer[:, None], drawn.entity[:, None].clamp_max(size)):
             out.scatter_(1, place[entities], True)
         logits = logits.masked_fill(out[:, :-1], MASKED)
         return cross_entropy(
             torch.cat([right[:, None], logits], dim=1), torch.zeros(number, dtype=torch.int64, device=self.device)
         )
+
+    def _candidates(self, size: int) -> tuple[Tensor, Tensor]:
+        """Entities, each once, and for how many each of them stands: one of each part, cut evenly."""
+        borders = torch.arange(min(size, ALL_ENTITIES) + 1, device=self.device) * size // min(size, ALL_ENTITIES)
+        first, number = borders[:-1], borders.diff()
+        if size > ALL_ENTITIES:
+            first = first + (torch.rand(len(first), dtype=torch.double, device=self.device) * number).long()
+        return first, number
 
     def _rows_of(self, entities: Tensor) -> Tensor:
         return self.vectors[entities].float()
@@ -338,16 +342,20 @@ def train_encoder(
         training = EncoderTraining(index, vectors, settings, device)
         if not training.rows.can_be_asked:
             raise InputError(NOTHING_TO_ASK)
-        step = training.step
-        if on_gpu:
-            from ookg.training.network_gpu import captured
+        try:
+            step = training.step
+            if on_gpu:
+                from ookg.training.network_gpu import captured
 
-            step = captured(step)
-        for number in range(settings.encoder_steps):
-            training.set_rate(number)
-            step()
-            if report is not None:
-                report(number + 1, partial("loss {:.2f}".format, training.last_loss))
+                step = captured(step)
+            for number in range(settings.encoder_steps):
+                training.set_rate(number)
+                step()
+                if report is not None:
+                    report(number + 1, partial("loss {:.2f}".format, training.last_loss))
+        except torch.cuda.OutOfMemoryError:
+            questions = f"{settings.encoder_batch} questions of the encoder per step"
+            raise InputError(f"{questions} do not fit on the GPU; ask fewer, or train on the CPU") from None
         return training.encoder.requires_grad_(False).eval()
 
 
