@@ -82,6 +82,16 @@ def test_it_says_that_what_was_measured_is_not_shown_with_it(run: Run, capsys: p
     model.with_choice(replace(model.choice, likelihood={"chosen": measured})).save_choice("model")
     assert main(list(TRAIN)) == 0
     assert "are was measured without it, and is not shown with it" in capsys.readouterr().err
+    assert "what to expect of that was measured without the network" in run(*ASK)
+    refused = run(*ASK, "--min-probability", "0.1", code=2)
+    assert "are was measured without the network; `ookg network DIR --remove` goes back" in refused
+    for entity, note in (("new", "was measured without the network"), ("0,0", "`ookg tune --save` (new entities) or")):
+        assert main(["predict", "model", "--given", "new.tsv", "--entity", entity]) == 0
+        assert note in capsys.readouterr().err
+    explain = run("predict", "model", "--given", "new.tsv", "--entity", "new", "--explain", code=2)
+    assert "--explain without --relation; ask one question to see its reasons" in explain
+    run("network", "model", "--remove")
+    assert "what to expect of that is not calibrated" in run(*ASK)
 
 
 def test_what_cannot_be_is_refused_in_one_line(run: Run) -> None:

@@ -56,7 +56,7 @@ def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("x.jsonl", '{"a": 1}\n[1]\n', "x.jsonl:2: not an object with a"),
+        ("x.jsonl", '{"a": 1}\n[1]\n', "x.jsonl:2: not a JSON object with a;"),
         ("x.jsonl", "{", "x.jsonl:1: no JSON"),
         ("x.csv", "b\n1\n", r"no column a \(there are: b\); name columns a"),
         ("x.csv", 'a\n"1\n', "cannot be read as csv"),
@@ -68,6 +68,12 @@ def test_a_damaged_table_is_refused(tmp_path: Path, name: str, content: str, pro
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=problem):
         read_table(tmp_path / name, ("a",))
+
+
+def test_a_line_that_is_no_object_is_refused_where_no_column_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('["a"]\n')
+    with pytest.raises(InputError, match=r"x.jsonl:1: not a JSON object; give one on each line"):
+        read_table(tmp_path / "x.jsonl", (), ("a",))
 
 
 def test_frames(monkeypatch: pytest.MonkeyPatch) -> None:

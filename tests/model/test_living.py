@@ -330,8 +330,15 @@ def test_what_belongs_to_old_vectors_goes(directory: Path) -> None:
     living = ookg.open(str(directory))
     assert living.status().expected is None
     living.add(NEW)
+    assert living.status().expected is None  # nobody is answered by the closed form alone here
+    choice = NewcomerChoice(power=3.0, calibration={"closed form": calibration, "chosen": calibration})
+    model.with_choice(choice).save_choice(directory)
+    living = ookg.open(str(directory))
     expected = living.status().expected
     assert expected is not None
+    trust = living.predict(head="n0", relation="r0").trust
+    assert trust is not None
+    assert (trust.expected_hits_at_10, trust.expected_mrr) == (0.5, 0.5)
     assert (expected.entities, expected.hits_at_10, expected.mrr) == (2, 0.5, 0.5)
     updated = living.update(QUICK)
     (note,) = updated.notes
@@ -347,11 +354,20 @@ def test_status_says_what_is_new_and_what_an_update_takes(directory: Path) -> No
     living.remove([known_triple(directory)])
     status = living.status()
     assert (status.batches, status.added, status.removed, status.new_entities, status.new_relations) == (2, 5, 1, 2, 1)
-    assert status.share == pytest.approx(6 / (6 + len(triples_of(directory))))
+    assert status.share == pytest.approx(6 / (6 + len(triples_of(directory)) - 1))
     assert status.gain is None
     assert status.update is not None
     assert status.update.steps == 30  # a graph so small and so changed takes as many as the training
     assert status.update.seconds is not None
+
+
+def test_all_of_a_graph_is_all_of_it(directory: Path) -> None:
+    living = ookg.open(str(directory))
+    known = sorted(triples_of(directory))
+    living.remove(known[: len(known) // 2])
+    assert living.status().share == pytest.approx((len(known) // 2) / len(known))
+    living.remove(known[len(known) // 2 :])
+    assert living.status().share == 1.0
 
 
 def test_a_model_that_replaces_another_begins_anew(directory: Path) -> None:

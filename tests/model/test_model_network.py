@@ -253,6 +253,11 @@ def test_what_was_measured_without_the_network_holds_once_it_is_removed(director
     assert shown.trust is not None
     assert shown.trust.expected_mrr is None
     assert all(answer.probability is None for answer in shown.answers)
+    extended, without_it = with_it.extend(NEW), r"measured without the network; `ookg network DIR --remove` goes back"
+    with pytest.raises(InputError, match=without_it):
+        extended.predict(head="new", relation="r2", min_probability=0.1)
+    with pytest.raises(InputError, match=without_it):
+        extended.likely("new", min_probability=0.1)
     # Answers in which the network does not count are as they were measured.
     closed = with_it.predict(NEW, head="new", relation="r2", weights=Correlation())
     assert closed.trust is not None

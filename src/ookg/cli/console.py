@@ -431,8 +431,11 @@ def with_vectors(arguments: argparse.Namespace, model: Model) -> Model:
     return model.with_vectors(arguments.vectors)
 
 
-def trust_in_words(trust: Trust) -> str:
-    """How far to trust a new entity's vector, in one line."""
+def trust_in_words(trust: Trust, *, measured_without_network: bool = False) -> str:
+    """How far to trust a new entity's vector, in one line.
+
+    measured_without_network: whether what to expect is stored, but for answers in which no network counts
+    """
     from ookg.system.display import counted
 
     parts = [counted(trust.triples, "usable triple")]
@@ -442,6 +445,8 @@ def trust_in_words(trust: Trust) -> str:
         parts.append(f"uncertainty {trust.uncertainty:.2f} (without a triple: 1)")
     if trust.expected_hits_at_10 is not None:
         parts.append(f"right answers among the first ten: {trust.expected_hits_at_10:.0%} expected")
+    elif measured_without_network:
+        parts.append("what to expect of that was measured without the network")
     else:
         parts.append("what to expect of that is not calibrated (`ookg tune --save` does it for a model trained here)")
     return "; ".join(parts)

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(network_in_words(network.about))
     note(f"{path}: {path.stat().st_size / 1e6:,.1f} MB; answers about new entities use it from now on")
-    if not trained.defaults.weighs_network and "chosen" in trained.choice.likelihood:
+    if trained.measured_without_network:
         note("how likely answers about new entities are was measured without it, and is not shown with it")
     return 0
 

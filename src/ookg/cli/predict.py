@@ -110,6 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--relation with --{named[-1]}, which brings its own; leave it out")
     if arguments.questions is not None and arguments.explain:
         raise InputError("--explain with --questions; ask one question to see its reasons, or leave it out")
+    if arguments.explain and arguments.relation is None and arguments.questions is None:
+        raise InputError("--explain without --relation; ask one question to see its reasons, or leave it out")
     if arguments.approximate and arguments.relation is None and arguments.questions is None:
         raise InputError("--approximate without --relation; all that is likely takes the scores of all entities")
     if arguments.questions is not None and arguments.out is None:
@@ -214,7 +216,11 @@ class _Asking:
         is_measured = any(one.answer.probability is not None for one in likely)
         if likely and not is_measured:
             how = "`ookg tune --save` (new entities) or `ookg calibrate` (known ones) measures how likely answers are"
-            note(f"note: in an order by experience with another graph; {how} in this one")
+            how += " in this one"
+            model = self.extended.model
+            if model.measured_without_network and model.entities.find(label) is None:
+                how = "how likely answers are in this one was measured without the network"
+            note(f"note: in an order by experience with another graph; {how}")
         if arguments.json:
             rows = [_triple(one.triple, self.names) | self._answer(one.answer) for one in likely]
             print_json({"question": {"entity": label, "end": end}, "answers": rows})
@@ -264,7 +270,8 @@ class _Asking:
         if arguments.explain:
             _print_reasons(prediction.answers, shown)
         if prediction.trust is not None:
-            print(f"\n{entity} is new: {trust_in_words(prediction.trust)}")
+            without = self.extended.model.measured_without_network
+            print(f"\n{entity} is new: {trust_in_words(prediction.trust, measured_without_network=without)}")
         if prediction.way is not None:
             print(f"answered by the {prediction.way}")
         if arguments.explain:

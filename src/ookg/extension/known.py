@@ -72,6 +72,10 @@ class KnownModel(LabelledVectors, Protocol):
     def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
         """The same for known entities."""
 
+    @property
+    def measured_without_network(self) -> bool:
+        """Whether that was measured for newcomers, but without the network that counts in answers now."""
+
     def without(self, triples: IntArray) -> KnownModel:
         """The same vectors beside a graph that never had some of the training triples, (triples, 3)."""
 

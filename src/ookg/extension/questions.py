@@ -347,7 +347,7 @@ def _prediction(
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken, hubness).numpy()
     likelihood = (measured := ranking.likelihood(state, entity, weights, len(together))) or ranking.unmeasured
     if likelihood is None and options.min_probability is not None:
-        raise InputError(no_probability(state.entities.label(entity), is_new=entity >= num_known))
+        raise InputError(no_probability(state, entity))
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
@@ -432,13 +432,15 @@ def _probabilities(
     return list(probability.tolist())
 
 
-def no_probability(label: str, *, is_new: bool) -> str:
-    """Why an answer has no probability, and how to get one."""
-    if is_new:
-        remedy = "`ookg tune --save` does it, by simulation (see docs/asking.md)"
-        return f"how likely answers about new entities such as {label!r} are was not measured with this model; {remedy}"
-    remedy = "`ookg calibrate DIR HELD_OUT --save` does it"
-    return f"how likely answers about known entities such as {label!r} are was not measured with this model; {remedy}"
+def no_probability(state: State, entity: int) -> str:
+    """Why answers about an entity have no probability, and how to get one."""
+    kind = "new" if entity >= state.num_known else "known"
+    problem = f"how likely answers about {kind} entities such as {state.entities.label(entity)!r} are was"
+    if kind == "known":
+        return f"{problem} not measured with this model; `ookg calibrate DIR HELD_OUT --save` does it"
+    if state.model.measured_without_network:
+        return f"{problem} measured without the network; `ookg network DIR --remove` goes back to answers without it"
+    return f"{problem} not measured with this model; `ookg tune --save` does it, by simulation (see docs/asking.md)"
 
 
 def _spoken(state: State, asked: Asked, weights: RankingWeights | None) -> dict[str, Spoken]:

@@ -156,7 +156,8 @@ def _read_json_lines(
         except (ValueError, RecursionError) as error:
             raise FileError(path, f"no JSON ({error})", "give one JSON object per line", number) from None
         if not isinstance(row, dict) or any(name not in row for name in columns):
-            raise FileError(path, f"not an object with {', '.join(columns)}", "give one on each line", number)
+            named = f" with {', '.join(columns)}" if columns else ""
+            raise FileError(path, f"not a JSON object{named}", "give one on each line", number)
         for name, column in values.items():
             column.append(row.get(name))
     return values

@@ -29,7 +29,7 @@ from ookg.model.current import Current, known_to
 from ookg.model.model import Model
 from ookg.model.updating import Updated, growth_of, training_settings, update_model
 from ookg.newcomers.embedder import NeighborLimit, as_limit
-from ookg.newcomers.reducer import WeightsChoice, as_weights
+from ookg.newcomers.reducer import Precision, Uniform, WeightsChoice, as_weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.approximate import ApproximateIndex
 from ookg.simulation.trust import Trust
@@ -576,7 +576,7 @@ def status_of(current: Current) -> Status:
     """How much is new in a model directory, and what an update would mean."""
     version, difference = current.version, current.difference
     checkpoint, labels = version.checkpoint, current.given()
-    changed, known = len(difference.added) + len(difference.removed), len(checkpoint.triples)
+    changed, kept = len(difference.added) + len(difference.removed), len(checkpoint.triples) - len(current.removed)
     cost: Cost | None = None
     why_not: str | None = None
     try:
@@ -591,7 +591,7 @@ def status_of(current: Current) -> Status:
         len(difference.removed),
         len(_unknown(version.entities, labels.entities.labels.to_pylist())),
         len(_unknown(version.relations, labels.relations.labels.to_pylist())),
-        changed / max(1, changed + known),
+        changed / max(1, changed + kept),
         _expected(current),
         cost,
         why_not=why_not,
@@ -638,11 +638,14 @@ def _labelled(model: Model, current: Current) -> list[Triple]:
 
 
 def _expected(current: Current) -> Expected | None:
-    """What the stored calibration says of the newcomers; None where there is none."""
-    model = current.model
-    if "closed form" not in model.choice.calibration or not current.difference.added:
+    """What the stored calibration says of the newcomers, as `predict` answers about them; None where there is none."""
+    model, in_ways = current.model, current.model.ways is not None
+    is_measured = model.defaults.calibration(refine=False, combine=False, chosen=in_ways) is not None
+    if not is_measured or not current.difference.added:
         return None
-    trust = model.embed(current.given()).trust
+    newcomers = model.given(current.given(), Precision() if in_ways else Uniform(), new_relations=True).newcomers
+    every = np.arange(newcomers.support.num_newcomers)
+    trust = model.trust(newcomers, every, refine=False, chosen=in_ways)
     hits, mrr = (column[np.isfinite(column)] for column in (trust.expected_hits_at_10, trust.expected_mrr))
     return Expected(len(mrr), float(hits.mean()), float(mrr.mean())) if len(mrr) else None
 

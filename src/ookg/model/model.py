@@ -578,6 +578,11 @@ class Model:
         """How likely answers about newcomers are right, if `tune` measured it for this way of answering."""
         return self.defaults.likelihood(refine=refine, combine=combine, chosen=chosen, models=models)
 
+    @property
+    def measured_without_network(self) -> bool:
+        """Whether that was measured, but without the network that counts in answers now."""
+        return self.defaults.measured_without_network
+
     def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
         """How likely answers about known entities are right, if `calibrated` measured it."""
         return self.defaults.known_likelihood(combine=combine, models=models)

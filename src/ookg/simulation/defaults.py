@@ -69,6 +69,11 @@ class NewcomerDefaults:
         return self.network is not None and self.choice.network == self.network
 
     @property
+    def measured_without_network(self) -> bool:
+        """Whether the likelihood of answers was measured, but without the network that counts in them now."""
+        return self.network is not None and not self.weighs_network and "chosen" in self.choice.likelihood
+
+    @property
     def power(self) -> float:
         """Of the correlation weights."""
         return DEFAULT_POWER if self.choice.power is None else self.choice.power
