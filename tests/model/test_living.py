@@ -270,12 +270,13 @@ def test_what_comes_during_an_update_stays_for_the_next(directory: Path, monkeyp
     assert NEW[0] not in triples_of(directory)
 
 
-def test_an_interrupted_update_goes_on_to_where_it_was_going(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def interrupted(directory: Path, monkeypatch: pytest.MonkeyPatch) -> ookg.LivingModel:
+    """A model whose update to batch 1 was stopped on the way; then batch 2 came."""
     from ookg.training.loop import TrainingRun
 
     living = ookg.open(str(directory))
     living.add(NEW)
-    twin = Path(shutil.copytree(directory, directory.parent / "twin"))
     real = TrainingRun.run
 
     def stopped(run: TrainingRun, report: Any = None) -> object:
@@ -292,11 +293,31 @@ def test_an_interrupted_update_goes_on_to_where_it_was_going(directory: Path, mo
     monkeypatch.setattr(TrainingRun, "run", real)
     assert list(update_states(directory)) == [1]
     living.add([("n5", "r0", "e1")])
-    updated = living.update(QUICK)
+    return living
+
+
+def test_an_interrupted_update_goes_on_to_where_it_was_going(
+    interrupted: ookg.LivingModel, trained: Path, tmp_path: Path
+) -> None:
+    updated = interrupted.update(QUICK)
     assert (updated.journal, updated.pending) == (1, 1)
-    straight = ookg.open(str(twin))
+    straight = ookg.open(str(shutil.copytree(trained, tmp_path / "twin")))
+    straight.add(NEW)
     straight.update(QUICK)
-    assert torch.equal(living.model.entity_vectors, straight.model.entity_vectors)
+    assert torch.equal(interrupted.model.entity_vectors, straight.model.entity_vectors)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_an_update_that_replaces_an_interrupted_one_learns_all_that_is_there(
+    interrupted: ookg.LivingModel, is_damaged: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state,) = update_states(interrupted.directory).values()
+    if is_damaged:
+        state.write_bytes(b"nothing of the kind")
+    updated = interrupted.update(QUICK if is_damaged else replace(QUICK, steps=7))
+    assert (updated.journal, updated.pending) == (2, 0)
+    assert "an interrupted update that was started otherwise; it begins anew" in capsys.readouterr().err
+    assert not update_states(interrupted.directory)
 
 
 def test_back_from_the_first_version_names_those_that_follow(directory: Path) -> None:

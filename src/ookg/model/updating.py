@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,8 +26,8 @@ from ookg.storage.journals import open_journal
 from ookg.storage.versions import KEPT, write_version
 from ookg.system.display import counted
 from ookg.system.machine import processor
-from ookg.system.progress import Progress, Reporter
-from ookg.training.continuing import Continued, Growth, Moved, UpdateSettings, continue_training
+from ookg.system.progress import Progress, Reporter, tell
+from ookg.training.continuing import Continued, Growth, Moved, UpdateSettings, continue_training, goes_on
 from ookg.training.loop import choose_device
 from ookg.training.settings import TrainingSettings
 from ookg.version import __version__
@@ -90,9 +90,7 @@ def update_model(
         journal = journal if isinstance(journal, Journal) else open_journal(directory, journal)
         checkpoint = load_checkpoint(directory, str(choose_device(device)))
         places = {name: companion_place(directory, name) for name in checkpoint.companions}
-        # An update that was interrupted goes on to where it was going.
-        begun = sorted(number for place in (directory, *places.values()) for number in update_states(place))
-        until = next((number for number in begun if number > checkpoint.journal), journal.last)
+        until = _where_to(checkpoint, journal, {"": directory, **places}, settings)
         current = Current.of(checkpoint, journal, until)
         trained = training_settings(checkpoint)
         for companion in checkpoint.companions.values():
@@ -114,6 +112,27 @@ def update_model(
         Model(load_checkpoint(directory)).count_ahead()  # not by whoever asks first
         notes = [*updated.notes, *(_note_on_companion(name, one) for name, one in companions.items())]
         return replace(updated, version=stored.number, pending=journal.last - until, notes=notes)
+
+
+def _where_to(checkpoint: Checkpoint, journal: Journal, places: Mapping[str, Path], settings: UpdateSettings) -> int:
+    """The last batch that an update learns: that of the journal, or where an interrupted one was going that goes on.
+
+    places: the directories of the model, which has no name, and of its companions
+    """
+    states = {name: update_states(place) for name, place in places.items()}
+    begun = sorted({number for found in states.values() for number in found})
+    for number in begun:
+        if not checkpoint.journal < number < journal.last:
+            continue
+        growth = growth_of(Current.of(checkpoint, journal, number))
+        for name, found in states.items():
+            one = checkpoint.companions[name] if name else checkpoint
+            trained = training_settings(one)
+            if number in found and goes_on(found[number], one.embedding, growth, trained, settings):
+                return number
+            if number in found:
+                tell(f"note: {found[number]}: an interrupted update that was started otherwise; it begins anew")
+    return journal.last
 
 
 @dataclass(frozen=True, eq=False)

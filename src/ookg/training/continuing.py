@@ -32,9 +32,9 @@ from ookg.kernels.threads import one_torch_thread
 from ookg.models.embedding import Embedding
 from ookg.newcomers.propagation import propagated
 from ookg.system.progress import Reporter
-from ookg.training.loop import TrainingRun
+from ookg.training.loop import TrainingRun, fingerprint_of
 from ookg.training.schedule import LinearSchedule
-from ookg.training.settings import TrainingSettings
+from ookg.training.settings import UNSTATED, TrainingSettings
 from ookg.training.tables import Tables
 from ookg.training.trainer import Trainer
 from ookg.types import FloatArray, IntArray
@@ -365,6 +365,18 @@ def _pull(old: IntArray, new: IntArray, pull: float, power: float) -> FloatArray
 def _moved(embedding: Embedding, trained: Embedding, gap: float) -> Moved:
     gaps = embedding.plain_gaps(embedding.entities, trained.entities[: embedding.num_entities]) / gap
     return Moved(float(gaps.mean()), float(gaps.max())) if len(gaps) else Moved(0.0, 0.0)
+
+
+def goes_on(
+    state_path: Path, embedding: Embedding, growth: Growth, settings: TrainingSettings, update: UpdateSettings
+) -> bool:
+    """Whether `continue_training` with these arguments would go on from a state, and not replace it."""
+    training = update.training(growth, settings).on(embedding.device)
+    state = fingerprint_of(state_path)
+    return bool(state) and all(
+        (UNSTATED | state).get(name) == value
+        for name, value in (UNSTATED | _fingerprint(embedding, growth, training, update)).items()
+    )
 
 
 def _fingerprint(
