@@ -270,7 +270,7 @@ class _Asking:
         if arguments.explain:
             _print_reasons(prediction.answers, shown)
         if prediction.trust is not None:
-            without = self.extended.model.measured_without_network
+            without = prediction.way is not None and self.extended.model.measured_without_network
             print(f"\n{entity} is new: {trust_in_words(prediction.trust, measured_without_network=without)}")
         if prediction.way is not None:
             print(f"answered by the {prediction.way}")

@@ -49,7 +49,7 @@ def likely_answers(state: State, label: str, options: AnswerOptions, ranking: Ra
     weights = weights if way is None else way.evidence_weights
     is_measured = ranking.likelihood(state, entity, weights, 1 + len(state.companions)) is not None
     if not is_measured and options.min_probability is not None:
-        raise InputError(no_probability(state, entity))
+        raise InputError(no_probability(state, entity, way))
     questions = fitting_questions(state, label, end)
     if options.min_probability is None:
         ranking = replace(ranking, unmeasured=DEFAULT_LIKELIHOOD)

@@ -347,7 +347,7 @@ def _prediction(
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken, hubness).numpy()
     likelihood = (measured := ranking.likelihood(state, entity, weights, len(together))) or ranking.unmeasured
     if likelihood is None and options.min_probability is not None:
-        raise InputError(no_probability(state, entity))
+        raise InputError(no_probability(state, entity, way))
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
@@ -432,13 +432,13 @@ def _probabilities(
     return list(probability.tolist())
 
 
-def no_probability(state: State, entity: int) -> str:
-    """Why answers about an entity have no probability, and how to get one."""
+def no_probability(state: State, entity: int, way: Way | None) -> str:
+    """Why answers about an entity have no probability, and how to get one. way: by which it is answered, if by any"""
     kind = "new" if entity >= state.num_known else "known"
     problem = f"how likely answers about {kind} entities such as {state.entities.label(entity)!r} are was"
     if kind == "known":
         return f"{problem} not measured with this model; `ookg calibrate DIR HELD_OUT --save` does it"
-    if state.model.measured_without_network:
+    if way is not None and state.model.measured_without_network:
         return f"{problem} measured without the network; `ookg network DIR --remove` goes back to answers without it"
     return f"{problem} not measured with this model; `ookg tune --save` does it, by simulation (see docs/asking.md)"
 

@@ -126,12 +126,12 @@ def _where_to(checkpoint: Checkpoint, journal: Journal, places: Mapping[str, Pat
             continue
         growth = growth_of(Current.of(checkpoint, journal, number))
         for name, found in states.items():
+            if number not in found:
+                continue
             one = checkpoint.companions[name] if name else checkpoint
-            trained = training_settings(one)
-            if number in found and goes_on(found[number], one.embedding, growth, trained, settings):
+            if goes_on(found[number], one.embedding, growth, training_settings(one), settings):
                 return number
-            if number in found:
-                tell(f"note: {found[number]}: an interrupted update that was started otherwise; it begins anew")
+            tell(f"note: {found[number]}: an interrupted update that was started otherwise; it begins anew")
     return journal.last
 
 
