@@ -316,7 +316,7 @@ def test_an_update_that_replaces_an_interrupted_one_learns_all_that_is_there(
         state.write_bytes(b"nothing of the kind")
     updated = interrupted.update(QUICK if is_damaged else replace(QUICK, steps=7))
     assert (updated.journal, updated.pending) == (2, 0)
-    assert "an interrupted update that was started otherwise; it begins anew" in capsys.readouterr().err
+    assert "an interrupted update that this one cannot go on from; it begins anew" in capsys.readouterr().err
     assert not update_states(interrupted.directory)
 
 

@@ -131,7 +131,7 @@ def _where_to(checkpoint: Checkpoint, journal: Journal, places: Mapping[str, Pat
             one = checkpoint.companions[name] if name else checkpoint
             if goes_on(found[number], one.embedding, growth, training_settings(one), settings):
                 return number
-            tell(f"note: {found[number]}: an interrupted update that was started otherwise; it begins anew")
+            tell(f"note: {found[number]}: an interrupted update that this one cannot go on from; it begins anew")
     return journal.last
 
 
