@@ -255,8 +255,9 @@ def test_split_into_tasks(triples: Path, tmp_path: Path, capsys: pytest.CaptureF
     made = json.loads(captured.out)
     assert (made["name"], made["test"]["newcomers"], made["valid"]["newcomers"]) == ("mine", 12, 6)
     assert made["test"]["fewest"] >= 3
-    left_out = int(captured.err.split(" triples left out")[0].splitlines()[-1])
+    left_out = int(captured.err.split(" triples between newcomers")[0].splitlines()[-1])
     assert made["train"] + made["valid"]["triples"] + made["test"]["triples"] + left_out == 240
+    assert 0 < made["also_true"] <= left_out
     assert main(["datasets", "list", "--data", str(tmp_path / "data")]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["mine", "few-shot", str(out)]
     assert main(["datasets", "stats", "mine", "--data", str(tmp_path / "data")]) == 0

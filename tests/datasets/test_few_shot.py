@@ -79,6 +79,34 @@ def test_valid_and_train_tasks_may_be_missing(folder: Path) -> None:
         dataset.encoded.at("valid", 1)
 
 
+def test_what_else_is_true_is_no_wrong_answer_and_nothing_more(folder: Path, tmp_path: Path) -> None:
+    before = load_few_shot(folder)
+    assert before.also_true is None
+    with gzip.open(folder / "also-true.txt.gz", "wt") as file:
+        file.write("t0\tr0\te5\nt0\tr0\te5\nt0\tr0\tnobody\nt0\tunheard of\te5\n")
+    dataset = load_few_shot(folder).with_also_true([("e1", "r1", "t1", "1"), ("e2", "r1", "t1", "0")])
+    assert dataset.also_true is not None
+    assert rows(dataset.also_true)[0] == "t0\tr0\te5"
+    assert "e1\tr1\tt1" in rows(dataset.also_true)
+    assert "e2\tr1\tt1" not in rows(dataset.also_true)  # labelled as false
+    encoded, plain = dataset.encoded, before.encoded
+    sizes = ("num_known", "num_entities", "num_trained", "num_relations")
+    assert [getattr(encoded, name) for name in sizes] == [getattr(plain, name) for name in sizes]
+    for one, other in ((encoded.train, plain.train), (encoded.test.triples, plain.test.triples)):
+        np.testing.assert_array_equal(one, other)
+    assert len(encoded.also_true) == 2  # with entities and relations of the other parts
+    assert len(plain.also_true) == 0
+    expected = {tuple(row) for row in np.concatenate([plain.true_triples, encoded.also_true]).tolist()}
+    for true in (encoded.true_triples, encoded.dataset_of("test", 3).true_triples):
+        assert {tuple(row) for row in true.tolist()} == expected
+    packed = read_packed(pack(encoded, tmp_path))
+    assert isinstance(packed, EncodedFewShot)
+    np.testing.assert_array_equal(packed.also_true, encoded.also_true)
+    ordinary = read_packed(pack(encoded.dataset_of("test", 3), tmp_path))
+    np.testing.assert_array_equal(ordinary.also_true, encoded.also_true)  # type: ignore[union-attr]
+    assert few_shot_statistics(encoded).also_true == 2
+
+
 def test_repeated_triples_are_dropped_and_counted(folder: Path) -> None:
     for part in ("train-tasks", "test-tasks"):
         path = folder / f"{part}.txt"
@@ -268,7 +296,9 @@ def test_a_split_keeps_its_rules(shots: int, seed: int, tmp_path: Path) -> None:
     whole = [row for part in parts for row in part]
     assert len(set(whole)) == len(whole)
     assert set(whole) <= set(rows(triples))
-    assert len(set(rows(triples))) == len(whole) + made.left_out
+    assert made.also_true is not None
+    assert set(rows(triples)) == {*whole, *rows(made.also_true)}
+    assert len(set(rows(triples))) == len(whole) + len(made.also_true)
     newcomers = {}
     for name, tasks in (("valid", made.valid), ("test", made.test)):
         counts = np.bincount(tasks.newcomer)
@@ -289,6 +319,8 @@ def test_a_split_keeps_its_rules(shots: int, seed: int, tmp_path: Path) -> None:
     assert [rows(again.train), task_rows(again.valid), task_rows(again.test)] == [
         rows(made.train), task_rows(made.valid), task_rows(made.test),
     ]  # fmt: skip
+    assert rows(made.also_true) == (rows(again.also_true) if again.also_true else [])
+    assert (tmp_path / "made" / "also-true.txt").exists() == bool(len(made.also_true))
     with pytest.raises(InputError, match=r"already holds in-graph.txt; .*`overwrite=True`"):
         write_few_shot(made, tmp_path / "made")
     write_few_shot(made, tmp_path / "made", overwrite=True)

@@ -100,6 +100,26 @@ def test_ranks_are_those_of_the_answers_that_predict_gives(
     assert any("t2" in name and "t1" in name for name in expected)  # one with a new answer
 
 
+def test_what_else_is_true_is_no_rival(model: Model, dataset: FewShotDataset) -> None:
+    at = dataset.at("test", 3)
+    rivals = [
+        (head, relation, entity) if asks_tail else (entity, relation, tail)
+        for (head, relation, tail), asks_tail in zip(at.dataset.test, at.asks_tail.tolist(), strict=True)
+        for entity in dataset.known_entities.labels.to_pylist()
+    ]
+    more = dataset.with_also_true(rivals)
+    plain, filtered = (evaluated(model, one, 3, weights=Uniform(), ties="optimistic") for one in (dataset, more))
+    assert filtered.known.queries == plain.known.queries
+    assert plain.known.mrr < 1
+    assert filtered.known.mrr > plain.known.mrr
+    half = evaluated(model, dataset.with_also_true(rivals[::2]), 3, weights=Uniform(), ties="optimistic")
+    assert plain.known.mrr < half.known.mrr < filtered.known.mrr
+    ordinary = at.dataset.with_also_true(rivals)
+    result = model.evaluate(ordinary, weights=Uniform(), protocol="paper", ties="optimistic")
+    assert isinstance(result, LinkPredictionResult)
+    assert result.summary.hits_at_1 >= 100 * 16 / 20  # all with a known answer
+
+
 def test_known_and_new_answers_apart(model: Model, dataset: FewShotDataset) -> None:
     figures = evaluated(model, dataset, 1, weights=Uniform())
     ids = dataset.encoded.at("test", 1)
@@ -211,3 +231,29 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert document["queries"] == document["known"]["queries"] == 14
     assert main(command) == 2
     assert "--shots" in capsys.readouterr().err
+
+
+def test_what_else_is_true_by_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--dim", "4", "--steps", "5", "--batch", "16", "--negatives", "2", "--device", "cpu"]
+    model = str(tmp_path / "model")
+    assert main(["train", str(folder), "--out", model, *settings]) == 0
+    more = tmp_path / "more.tsv"
+    rows = [f"t{n}\tr{r}\te{e}\ne{e}\tr{r}\tt{n}\n" for n in range(6) for r in range(3) for e in range(20)]
+    more.write_text("".join(rows))
+    command = ["evaluate", model, "--device", "cpu", "--shots", "3", "--json", "--ties", "optimistic"]
+    figures = []
+    for options in ([], ["--also-true", str(more)]):
+        capsys.readouterr()
+        assert main([*command, "--dataset", str(folder), *options]) == 0
+        figures.append(json.loads(capsys.readouterr().out))
+    assert figures[0]["known"]["mrr"] < figures[1]["known"]["mrr"]
+    assert figures[0]["known"]["queries"] == figures[1]["known"]["queries"]
+    tasks = ["tune", model, "--device", "cpu"]
+    test = ["evaluate", model, "--test", str(more), "--also-true", str(more)]
+    for refused, message in (
+        ([*tasks, "--also-true", str(more)], "--also-true without --tasks; give both"),
+        (test, "--also-true is for new entities"),
+        ([*command, "--dataset", str(folder), "--also-true", "nowhere.tsv"], "nowhere.tsv"),
+    ):
+        assert main(refused) == 2
+        assert message in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -81,7 +83,7 @@ def dataset() -> EncodedDataset:
     train = np.stack([rng.integers(0, high, 60) for high in (12, 3, 12)], axis=1)
     aux = np.array([[12, 0, 1], [2, 1, 12], [13, 2, 3]])  # 14 has no triple
     test = np.array([[12, 0, 4], [13, 1, 5], [14, 0, 1], [12, 0, 1]])
-    sizes = {"num_known": 12, "num_entities": 15, "num_trained": 3, "num_relations": 3}
+    sizes: dict[str, Any] = {"num_known": 12, "num_entities": 15, "num_trained": 3, "num_relations": 3}
     truth = np.array([True, False, True, True])
     return EncodedDataset(
         "toy", "triplet-classification", **sizes, train=train, valid=train[:4], aux=aux, test=test,

@@ -22,7 +22,7 @@ from ookg.cli.console import (
     whole_number,
 )
 from ookg.datasets.arrival import ArrivalSettings, split_by_arrival
-from ookg.datasets.dataset import check_target, write_dataset
+from ookg.datasets.dataset import ALSO_TRUE, TARGETS, check_target, write_dataset
 from ookg.datasets.download import BASE_URL, Progress, fetch
 from ookg.datasets.entity_splitting import EntitySplitSettings, split_by_entities
 from ookg.datasets.few_shot import (
@@ -211,6 +211,8 @@ def _print_few_shot(dataset: FewShotDataset) -> None:
     """A line for the tasks of each split."""
     numbers = few_shot_statistics(dataset.encoded)
     known = f"{numbers.train:,} known triples, {numbers.entities:,} entities, {numbers.relations:,} relations"
+    if numbers.also_true:
+        known += f"; {numbers.also_true:,} triples that are also true"
     columns = ["tasks", *(part.name.replace("_", " ") for part in fields(TaskStatistics))]
     rows = [[split, *asdict(getattr(numbers, split)).values()] for split in ("valid", "test")]
     print_table(columns, rows, f"{dataset.name}, a few-shot data set: {known}")
@@ -348,8 +350,9 @@ def _split_into_tasks(arguments: argparse.Namespace, folder: Path) -> int:
     write_few_shot(made, folder, overwrite=arguments.overwrite)
     for text in triples.notes:
         note(text)
-    if made.left_out:
-        note(f"{made.left_out:,} triples left out, between newcomers of valid and test or over unknown relations")
+    if made.also_true is not None and len(made.also_true):
+        what = f"{len(made.also_true):,} triples between newcomers of valid and test or over unknown relations"
+        note(f"{what} are in {TARGETS[ALSO_TRUE]}: neither known nor asked, and no wrong answers")
     written = load_few_shot(folder)
     numbers = few_shot_statistics(written.encoded)
     drawn = numbers.valid.newcomers + numbers.test.newcomers

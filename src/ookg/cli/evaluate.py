@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ookg.evaluation.few_shot import FewShotFigures
     from ookg.evaluation.growing import GrowthFigures
     from ookg.evaluation.ranks import RankFigures
+    from ookg.model.current import Current
     from ookg.scoring.ranking import RankSummary
 
 SUMMARY = "how good is that, on a data set or on test triples"
@@ -73,6 +74,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shots", type=whole_number, metavar="K", help="few-shot sets: the first K triples of each newcomer are given"
     )
+    parser.add_argument(
+        "--also-true",
+        metavar="FILE",
+        nargs="+",
+        help="with --dataset: further true triples, which are neither given nor asked, and no wrong answers",
+    )
     parser.add_argument("--tasks", choices=("valid", "test"), help="few-shot sets: whose newcomers are asked (test)")
     parser.add_argument(
         "--ties",
@@ -96,9 +103,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate and print."""
-    from ookg.datasets.few_shot import find_few_shot, load_few_shot
-    from ookg.datasets.folder import load_dataset
-    from ookg.datasets.growing import find_growing, load_growing
     from ookg.evaluation.evaluate import LinkPredictionResult
     from ookg.evaluation.few_shot import FewShotFigures
     from ookg.evaluation.growing import GrowthFigures
@@ -109,18 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse(arguments, ("valid", "ranks", "overwrite", "seed"), "goes with --test FILE")
     current = load_current(arguments, alone=arguments.alone)
     model = current.model
-    dataset: Dataset | GrowingDataset | FewShotDataset
-    is_growing = find_growing(arguments.dataset, arguments.data) is not None
-    if is_growing or find_few_shot(arguments.dataset, arguments.data) is not None:
-        dataset = (load_growing if is_growing else load_few_shot)(arguments.dataset, arguments.data)
-        if current.difference.added:
-            note(
-                "note: what was added since the last update is not asked here; `ookg update` lets the vectors learn it"
-            )
-    else:
-        dataset = load_dataset(arguments.dataset, arguments.data)
-        if current.difference.added:
-            dataset = replace(dataset, aux=current.given(dataset.aux))
+    dataset = _dataset(arguments, current)
     result = model.evaluate(
         dataset,
         task=arguments.task,
@@ -158,14 +151,40 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _dataset(arguments: argparse.Namespace, current: Current) -> Dataset | GrowingDataset | FewShotDataset:
+    """What is evaluated on; what was added to the model is given beside what is given there."""
+    from ookg.datasets.few_shot import find_few_shot, load_few_shot
+    from ookg.datasets.folder import load_dataset
+    from ookg.datasets.growing import find_growing, load_growing
+    from ookg.errors import InputError
+
+    name, data, added = arguments.dataset, arguments.data, current.difference.added
+    is_growing = find_growing(name, data) is not None
+    if added and (is_growing or find_few_shot(name, data) is not None):
+        note("note: what was added since the last update is not asked here; `ookg update` lets the vectors learn it")
+    if is_growing:
+        if arguments.also_true is not None:
+            raise InputError(f"--also-true: data set {name} is a growing one; leave it out")
+        return load_growing(name, data)
+    dataset: Dataset | FewShotDataset
+    if find_few_shot(name, data) is not None:
+        dataset = load_few_shot(name, data)
+    else:
+        dataset = load_dataset(name, data)
+        if added:
+            dataset = replace(dataset, aux=current.given(dataset.aux))
+    return dataset.with_also_true(*arguments.also_true or ())
+
+
 def _known(arguments: argparse.Namespace) -> int:
     """Rank the answers to test triples of known entities, print, and write the ranks if asked to."""
     from ookg.evaluation.known_links import evaluate_known
     from ookg.graph.tables import table_ending
 
-    others = ("data", "task", "protocol", "shots", "tasks", "chosen", "weights", "power", "smoothing", "prior")
-    fitting = ("max_neighbors", "refine", *(f"refine_{name}" for name in ("steps", "seconds", "margin", "lr", "seed")))
-    _refuse(arguments, (*others, *fitting), "is for new entities, and --test has known ones")
+    others = ("data", "task", "protocol", "shots", "also_true", "tasks", "chosen")
+    weighting = ("weights", "power", "smoothing", "prior", "max_neighbors")
+    fitting = ("refine", *(f"refine_{name}" for name in ("steps", "seconds", "margin", "lr", "seed")))
+    _refuse(arguments, (*others, *weighting, *fitting), "is for new entities, and --test has known ones")
     if arguments.ranks is not None:
         check_output(arguments.ranks, [arguments.test, arguments.valid], arguments.model, overwrite=arguments.overwrite)
         table_ending(arguments.ranks)

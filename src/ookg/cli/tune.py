@@ -66,6 +66,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tasks = parser.add_argument_group("on a few-shot data set instead of known entities")
     tasks.add_argument("--tasks", metavar="NAME", help="its name or folder: its valid-tasks are what is chosen on")
     tasks.add_argument("--shots", type=whole_numbers, metavar="K,K,...", help="how many triples of each are given")
+    tasks.add_argument(
+        "--also-true", metavar="FILE", nargs="+", help="further true triples, which are no wrong answers"
+    )
     parser.add_argument("--save", action="store_true", help="store the choice with the model; its vectors stay")
     add_simulation_options(parser)
     add_json_option(parser)
@@ -75,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Choose, print, and store if asked for."""
     from ookg.errors import InputError
 
+    if arguments.also_true is not None and arguments.tasks is None:
+        raise InputError("--also-true without --tasks; give both")
     if arguments.training:
         return _search_training(arguments)
     for option in ("minutes", "config", "out"):
@@ -151,6 +156,8 @@ def _choose_on_tasks(arguments: argparse.Namespace) -> int:
     if (arguments.draw, arguments.new) != ("entity", "both"):
         raise InputError("--draw and --new are for known entities that are hidden; leave them out with --tasks")
     dataset = load_few_shot(arguments.tasks)
+    if arguments.also_true is not None:
+        dataset = dataset.with_also_true(*arguments.also_true)
     model = load_current(arguments).version
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import pyarrow.compute as pc
 
 from ookg.datasets.encoded import Task
 from ookg.errors import DatasetError, InputError
-from ookg.graph.triples import Triples, write_triples
+from ookg.graph.triples import Triples, TripleSource, as_triples, first_occurrences, write_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.system.files import staged_folder
 
 PARTS = ("train", "valid", "aux", "test")
+ALSO_TRUE = "also-true"  # a file beside the parts, which may be missing
 TEXT_ENDINGS = tuple(f".{kind}{compression}" for kind in ("txt", "tsv", "csv") for compression in ("", ".gz", ".zst"))
 ENDINGS = (*TEXT_ENDINGS, ".parquet")
 # Windows has no file named aux.txt; everywhere both names are read.
@@ -30,6 +32,7 @@ TARGETS = {
     "test": "test.txt",
     "entities": "entities.dict",
     "relations": "relations.dict",
+    ALSO_TRUE: f"{ALSO_TRUE}.txt",
 }
 AUX_ALIASES = ("aux_txt", "aux_txt.gz", "aux_txt.zst")
 
@@ -42,6 +45,7 @@ class Dataset:
     valid: more triples of known entities, with labels for triplet classification; may be empty
     aux: what is given about the new entities: each triple joins a new one and a known one
     test: triples with a new entity, with labels for triplet classification
+    also_true: triples that are neither learned nor asked, and no wrong answers
     """
 
     name: str
@@ -50,6 +54,7 @@ class Dataset:
     valid: Triples
     aux: Triples
     test: Triples
+    also_true: Triples | None = None
 
     @cached_property
     def known_entities(self) -> Vocabulary:
@@ -67,6 +72,10 @@ class Dataset:
         known = self.known_entities
         everything = known.extended(compact(self.aux).entities.labels).extended(compact(self.test).entities.labels)
         return Vocabulary.distinct(everything.labels[len(known) :])
+
+    def with_also_true(self, *more: TripleSource) -> Dataset:
+        """With further true triples, which are no wrong answers; beyond that they change nothing."""
+        return replace(self, also_true=with_more(self.also_true, more))
 
     def check(self) -> None:
         """Refuse a data set in which the new entities are not new, or are not where they belong."""
@@ -89,6 +98,28 @@ class Dataset:
         examples = ", ".join(f"({', '.join(triple)})" for triple in triples.select(rows[:3]))
         problem = f"{len(rows):,} of {len(broken):,} {part} triples break a rule, such as {examples}"
         raise DatasetError(f"{triples.source}: {problem}; mend or drop them so that {rule}")
+
+
+def with_more(triples: Triples | None, more: Sequence[TripleSource]) -> Triples:
+    """One list of triples and others, each triple once; of labelled ones, those that are true."""
+    parts = [true_part(as_triples(part)) for part in more]
+    return joined([*([] if triples is None else [triples]), *parts])
+
+
+def true_part(triples: Triples) -> Triples:
+    """The triples that are not labelled as false."""
+    return triples if triples.truth is None else triples.select(triples.truth)
+
+
+def joined(parts: Sequence[Triples], source: str = "triples") -> Triples:
+    """Several lists of triples as one, each triple once. source: where they are from, for messages"""
+    entities, relations = Vocabulary([]), Vocabulary([])
+    for part in parts:
+        entities, relations = entities.extended(part.entities.labels), relations.extended(part.relations.labels)
+    ids = np.concatenate([np.empty((0, 3), np.int64), *(part.encoded(entities, relations) for part in parts)])
+    kept = first_occurrences(ids, len(entities), len(relations))
+    repeated = 0 if kept is None else len(ids) - len(kept)
+    return Triples(ids if kept is None else ids[kept], entities, relations, source=source, duplicates=repeated)
 
 
 def compact(triples: Triples) -> Triples:
@@ -118,7 +149,7 @@ def part_files(folder: Path, part: str) -> list[Path]:
 def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
     """Refuse a folder that holds a data set, unless it is one to overwrite."""
     folder = Path(folder)
-    present = [path.name for part in PARTS for path in part_files(folder, part)]
+    present = [path.name for part in (*PARTS, ALSO_TRUE) for path in part_files(folder, part)]
     foreign = [name for name in present if name not in TARGETS.values()]
     if foreign:
         raise InputError(f"{folder}: already holds {foreign[0]}, which would make the data set ambiguous; move it")
@@ -129,14 +160,21 @@ def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
         )
 
 
+def write_also_true(triples: Triples | None, folder: Path) -> None:
+    """Write what else is true, if anything is."""
+    if triples is not None and len(triples):
+        write_triples(folder / TARGETS[ALSO_TRUE], compact(triples))
+
+
 def write_dataset(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write the four parts and `entities.dict`, `relations.dict`: every label of the four parts with an id."""
+    """Write the four parts, `also-true.txt` where there is more, and every label of the four parts with an id."""
     folder = Path(folder)
     check_target(folder, overwrite=overwrite)
     parts = {part: compact(getattr(dataset, part)) for part in PARTS}
     with staged_folder(folder) as staging:
         for part, triples in parts.items():
             write_triples(staging / TARGETS[part], triples)
+        write_also_true(dataset.also_true, staging)
         for kind in ("entities", "relations"):
             vocabulary = Vocabulary([])
             for triples in parts.values():

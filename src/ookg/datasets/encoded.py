@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,12 +17,26 @@ if TYPE_CHECKING:
 Task = Literal["link-prediction", "triplet-classification"]
 
 
+def no_triples() -> TripleIds:
+    """An empty list."""
+    return np.empty((0, 3), dtype=np.int64)
+
+
+def encoded_also_true(triples: Triples | None, entities: Vocabulary, relations: Vocabulary) -> TripleIds:
+    """As ids; triples with an entity or a relation that is in no other part can be no answer, and are left out."""
+    if triples is None:
+        return no_triples()
+    ids = triples.encoded(entities, relations)
+    return ids[(ids >= 0).all(axis=1)]
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedDataset:
     """A data set as ids: known entities come first, then new ones; relations of train come first, then the others.
 
     num_known, num_entities: known entities, and all; num_trained, num_relations: relations in train, and all
     train, valid, aux, test: (triples, 3); valid_truth, test_truth: (triples,) where the claims are labelled
+    also_true: (triples, 3) neither learned nor asked, and no wrong answers
     """
 
     name: str
@@ -37,6 +51,7 @@ class EncodedDataset:
     test: TripleIds
     valid_truth: Truth | None = None
     test_truth: Truth | None = None
+    also_true: TripleIds = field(default_factory=no_triples)
 
     @classmethod
     def of(cls, dataset: Dataset) -> EncodedDataset:
@@ -60,6 +75,7 @@ class EncodedDataset:
             test=test,
             valid_truth=dataset.valid.truth,
             test_truth=dataset.test.truth,
+            also_true=encoded_also_true(dataset.also_true, entities, relations),
         )
 
     @property
@@ -74,4 +90,4 @@ class EncodedDataset:
         """All triples that are known to be true, of all parts."""
         valid = self.valid if self.valid_truth is None else self.valid[self.valid_truth]
         test = self.test if self.test_truth is None else self.test[self.test_truth]
-        return np.concatenate([self.train, valid, self.aux, test])
+        return np.concatenate([self.train, valid, self.aux, test, self.also_true])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from ookg.datasets.dataset import Dataset, compact, part_files
+from ookg.datasets.dataset import ALSO_TRUE, TARGETS, Dataset, compact, joined, part_files, with_more, write_also_true
+from ookg.datasets.encoded import encoded_also_true
 from ookg.datasets.places import data_folders
 from ookg.datasets.shots import TASK_SPLITS, EncodedFewShot, EncodedTasks, TaskSplit, first_of_each
 from ookg.errors import DatasetError, InputError, unknown_name
-from ookg.graph.triples import Tasks, Triples, first_occurrences, read_tasks, read_triples, write_tasks, write_triples
+from ookg.graph.triples import Tasks, Triples, TripleSource, read_tasks, read_triples, write_tasks, write_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.system.display import counted
 from ookg.system.files import staged_folder
@@ -43,12 +44,14 @@ class FewShotDataset:
     """Known triples, and triples about newcomers in an order: of each newcomer the first few are given, others asked.
 
     train: what is known; valid, test: about newcomers, none of which is in train
+    also_true: triples that are neither learned nor asked, and no wrong answers
     """
 
     name: str
     train: Triples
     valid: Tasks
     test: Tasks
+    also_true: Triples | None = None
 
     @cached_property
     def known_entities(self) -> Vocabulary:
@@ -86,7 +89,12 @@ class FewShotDataset:
             train=self.train.encoded(entities, relations),
             valid=encoded(self.valid),
             test=encoded(self.test),
+            also_true=encoded_also_true(self.also_true, entities, relations),
         )
+
+    def with_also_true(self, *more: TripleSource) -> FewShotDataset:
+        """With further true triples, which are no wrong answers; beyond that they change nothing."""
+        return replace(self, also_true=with_more(self.also_true, more))
 
     def tasks(self, split: TaskSplit) -> Tasks:
         """The triples about newcomers of a split."""
@@ -99,7 +107,7 @@ class FewShotDataset:
         tasks, others = self.tasks(split), self.tasks("test" if split == "valid" else "valid")
         is_given = first_of_each(tasks.newcomer, shots, f"{split}-tasks of {self.name}")
         given, asked = (compact(tasks.triples.select(rows)) for rows in (is_given, ~is_given))
-        dataset = Dataset(self.name, "link-prediction", self.train, others.triples, given, asked)
+        dataset = Dataset(self.name, "link-prediction", self.train, others.triples, given, asked, self.also_true)
         asks_tail = tasks.triples.ids[~is_given, 0] == tasks.newcomer[~is_given]
         return LabelledShots(split, shots, dataset, asks_tail)
 
@@ -142,7 +150,9 @@ def load_few_shot(name_or_folder: str | Path, data: str | Path | None = None) ->
         )
     train = _known_triples(folder)
     valid, test = (_tasks(folder, part) for part in TASK_PARTS)
-    dataset = FewShotDataset(folder.resolve().name, train, valid, test)
+    path = _part_file(folder, ALSO_TRUE)
+    also_true = None if path is None else read_triples(path, labels="refused")
+    dataset = FewShotDataset(folder.resolve().name, train, valid, test, also_true)
     dataset.check()
     return dataset
 
@@ -180,14 +190,7 @@ def _part_file(folder: Path, part: str) -> Path | None:
 def _known_triples(folder: Path) -> Triples:
     """in-graph, and after it train-tasks where there are some."""
     files = [path for path in (_part_file(folder, part) for part in KNOWN_PARTS) if path is not None]
-    parts = [read_triples(path, labels="refused", keep_duplicates=True) for path in files]
-    entities, relations = Vocabulary([]), Vocabulary([])
-    for part in parts:
-        entities, relations = entities.extended(part.entities.labels), relations.extended(part.relations.labels)
-    ids = np.concatenate([part.encoded(entities, relations) for part in parts])
-    kept = first_occurrences(ids, len(entities), len(relations))
-    repeated = 0 if kept is None else len(ids) - len(kept)
-    return Triples(ids if kept is None else ids[kept], entities, relations, source=str(folder), duplicates=repeated)
+    return joined([read_triples(path, labels="refused", keep_duplicates=True) for path in files], str(folder))
 
 
 def _tasks(folder: Path, part: str) -> Tasks:
@@ -202,20 +205,21 @@ def _tasks(folder: Path, part: str) -> Tasks:
 
 
 def write_few_shot(dataset: FewShotDataset, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write in-graph.txt, valid-tasks.txt and test-tasks.txt."""
+    """Write in-graph.txt, valid-tasks.txt and test-tasks.txt, and also-true.txt where there is more."""
     folder = Path(folder)
     check_few_shot_target(folder, overwrite=overwrite)
     with staged_folder(folder) as staging:
         write_triples(staging / "in-graph.txt", compact(dataset.train))
         for part, tasks in zip(TASK_PARTS, (dataset.valid, dataset.test), strict=True):
             write_tasks(staging / f"{part}.txt", tasks)
+        write_also_true(dataset.also_true, staging)
 
 
 def check_few_shot_target(folder: str | Path, *, overwrite: bool = False) -> None:
     """Refuse a folder that holds a data set, unless it is one that would be overwritten whole."""
     folder = Path(folder)
-    written = {f"{part}.txt" for part in (KNOWN_PARTS[0], *TASK_PARTS)}
-    there = [path.name for part in (*KNOWN_PARTS, *TASK_PARTS) for path in part_files(folder, part)]
+    written = {TARGETS[ALSO_TRUE], *(f"{part}.txt" for part in (KNOWN_PARTS[0], *TASK_PARTS))}
+    there = [path.name for part in (*KNOWN_PARTS, *TASK_PARTS, ALSO_TRUE) for path in part_files(folder, part)]
     foreign = [name for name in there if name not in written]
     if foreign:
         raise InputError(f"{folder}: already holds {foreign[0]}, which would make the data set ambiguous; move it")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.encoded import EncodedDataset, no_triples
 from ookg.datasets.places import data_folders
 from ookg.datasets.shots import TASK_SPLITS, EncodedFewShot, EncodedTasks
 from ookg.datasets.snapshots import SNAPSHOT_PARTS, EncodedGrowth, Snapshot
@@ -51,6 +51,8 @@ def pack(dataset: EncodedDataset | EncodedGrowth | EncodedFewShot, folder: str |
             packed |= {"valid_newcomer": dataset.valid.newcomer, "test_newcomer": dataset.test.newcomer}
         else:
             packed = {part: getattr(dataset, part) for part in DATASET_PARTS}
+        if len(dataset.also_true):
+            packed["also_true"] = dataset.also_true
     packed = {part: ids.astype(np.int32) for part, ids in packed.items()}
     if isinstance(dataset, EncodedDataset):
         truths = {"valid_truth": dataset.valid_truth, "test_truth": dataset.test_truth}
@@ -101,6 +103,7 @@ def _dataset(name: str, arrays: dict[str, Array]) -> EncodedDataset:
         test=test,
         valid_truth=truths[0],
         test_truth=truths[1],
+        also_true=_also_true(arrays, entities, relations),
     )
 
 
@@ -128,7 +131,13 @@ def _few_shot(name: str, arrays: dict[str, Array]) -> EncodedFewShot:
             raise ValueError("newcomers that do not fit the triples")
         tasks.append(EncodedTasks(newcomer.astype(np.int64), triples))
     train = _ids(arrays["train"], known, trained)
-    return EncodedFewShot(name, known, entities, trained, relations, train, *tasks)
+    also_true = _also_true(arrays, entities, relations)
+    return EncodedFewShot(name, known, entities, trained, relations, train, tasks[0], tasks[1], also_true)
+
+
+def _also_true(arrays: dict[str, Array], entities: int, relations: int) -> TripleIds:
+    """What a file has of it: most have none."""
+    return _ids(arrays["also_true"], entities, relations) if "also_true" in arrays else no_triples()
 
 
 def _ids(array: Array, entities: int, relations: int) -> TripleIds:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from ookg.datasets.encoded import EncodedDataset
+from ookg.datasets.encoded import EncodedDataset, no_triples
 from ookg.errors import InputError
 from ookg.graph.ids import TripleIds
 from ookg.types import BoolArray, IntArray
@@ -87,6 +87,7 @@ class EncodedFewShot:
 
     num_known, num_entities: entities of train, and all; num_trained, num_relations: relations of train, and all
     train: (triples, 3) the known triples; valid, test: triples about newcomers
+    also_true: (triples, 3) neither learned nor asked, and no wrong answers
     """
 
     name: str
@@ -97,6 +98,7 @@ class EncodedFewShot:
     train: TripleIds
     valid: EncodedTasks
     test: EncodedTasks
+    also_true: TripleIds = field(default_factory=no_triples)
 
     def tasks(self, split: TaskSplit) -> EncodedTasks:
         """The triples about newcomers of a split."""
@@ -113,7 +115,7 @@ class EncodedFewShot:
     @property
     def true_triples(self) -> TripleIds:
         """All triples, of all parts: what other answers are left out by."""
-        return np.concatenate([self.train, self.valid.triples, self.test.triples])
+        return np.concatenate([self.train, self.valid.triples, self.test.triples, self.also_true])
 
     @property
     def known(self) -> EncodedDataset:
@@ -140,4 +142,5 @@ class EncodedFewShot:
             valid=other.triples,
             aux=asked.given,
             test=asked.asked,
+            also_true=self.also_true,
         )

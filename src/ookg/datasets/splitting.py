@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -63,9 +63,9 @@ class Split(Dataset):
     left_out: triples that are in no part, most of them between two new entities
     """
 
-    wanted: int
-    drawn: int
-    left_out: int
+    wanted: int = field(kw_only=True)
+    drawn: int = field(kw_only=True)
+    left_out: int = field(kw_only=True)
 
 
 def split(triples: Triples, settings: SplitSettings | None = None) -> Split:

@@ -124,7 +124,7 @@ class TaskStatistics:
 
 @dataclass(frozen=True)
 class FewShotStatistics:
-    """The numbers of a few-shot data set; train, entities, relations: what is known."""
+    """The numbers of a few-shot data set; train, entities, relations: what is known; also_true: triples."""
 
     name: str
     train: int
@@ -132,6 +132,7 @@ class FewShotStatistics:
     relations: int
     valid: TaskStatistics
     test: TaskStatistics
+    also_true: int
 
 
 def few_shot_statistics(dataset: EncodedFewShot) -> FewShotStatistics:
@@ -145,7 +146,8 @@ def few_shot_statistics(dataset: EncodedFewShot) -> FewShotStatistics:
         return TaskStatistics(len(counts), len(other), fewest, most, int((other >= dataset.num_known).sum()))
 
     sizes = len(dataset.train), dataset.num_known, dataset.num_trained
-    return FewShotStatistics(dataset.name, *sizes, counted(dataset.valid), counted(dataset.test))
+    splits = counted(dataset.valid), counted(dataset.test)
+    return FewShotStatistics(dataset.name, *sizes, *splits, len(dataset.also_true))
 
 
 def _occurring(ids: TripleIds, num_entities: int) -> np.ndarray[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,12 +43,11 @@ class TaskSplitSettings:
 class SplitTasks(FewShotDataset):
     """A data set made by `split_into_tasks`.
 
+    also_true: what is neither known nor a task: between newcomers of valid and of test, or over an unknown relation
     wanted: how many newcomers of valid and of test were asked for
-    left_out: triples that are in no part: between newcomers of valid and of test, or over a relation that is not known
     """
 
-    wanted: tuple[int, int]
-    left_out: int
+    wanted: tuple[int, int] = field(kw_only=True)
 
 
 def split_into_tasks(triples: Triples, settings: TaskSplitSettings | None = None) -> SplitTasks:
@@ -86,10 +85,12 @@ def split_into_tasks(triples: Triples, settings: TaskSplitSettings | None = None
         problem = f"{triples.source}: no entity can be a newcomer with {least:,} triples beside a known graph"
         raise InputError(f"{problem}; ask for fewer shots or other shares, or give more triples")
     order = random.permutation(len(ids))
-    left_out = len(ids) - int(sorting.is_known.sum()) - int(sorting.is_task.sum())
     known = Triples(ids[sorting.is_known], triples.entities, triples.relations, source=triples.source)
     valid, test = (_tasks(triples, ids, sorting, order, kind == part, random) for part in (VALID, TEST))
-    return SplitTasks("split", compact(known), valid, test, wanted, left_out)
+    others = Triples(
+        ids[~(sorting.is_known | sorting.is_task)], triples.entities, triples.relations, source=triples.source
+    )
+    return SplitTasks("split", compact(known), valid, test, compact(others), wanted=wanted)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.datasets.dataset import Dataset
-from ookg.datasets.encoded import EncodedDataset, Task
+from ookg.datasets.dataset import Dataset, true_part
+from ookg.datasets.encoded import EncodedDataset, Task, encoded_also_true
 from ookg.datasets.few_shot import FewShotDataset, LabelledShots, find_few_shot, load_few_shot
 from ookg.datasets.folder import load_dataset
 from ookg.datasets.growing import GrowingDataset, find_growing, load_growing
@@ -381,7 +381,7 @@ def _encoded(model: EvaluatedModel, dataset: Dataset, given: Given, task: Task) 
     """The data set on the ids of the model and of what is given; of labelled triples, the true ones are ranked."""
     parts = [dataset.train, dataset.valid, dataset.aux, dataset.test]
     if task == "link-prediction":
-        parts = [_true_part(part) for part in parts]
+        parts = [true_part(part) for part in parts]
     entities, relations, checkpoint = given.entities, given.relations, model.checkpoint
     for part in parts:
         entities, relations = entities.extended(part.entities.labels), relations.extended(part.relations.labels)
@@ -400,6 +400,7 @@ def _encoded(model: EvaluatedModel, dataset: Dataset, given: Given, task: Task) 
         test=test,
         valid_truth=dataset.valid.truth if is_labelled else None,
         test_truth=dataset.test.truth if is_labelled else None,
+        also_true=encoded_also_true(dataset.also_true, entities, relations),
     )
 
 
@@ -464,10 +465,6 @@ def _by_relation(test: Triples, right: np.ndarray[Any, Any]) -> list[RelationAcc
         )
         for number in order[claims[order] > 0]
     ]
-
-
-def _true_part(triples: Triples) -> Triples:
-    return triples if triples.truth is None else triples.select(triples.truth)
 
 
 def _check_fit(model: EvaluatedModel, dataset: Dataset, num_entities: int) -> None:

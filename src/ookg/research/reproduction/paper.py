@@ -74,22 +74,33 @@ CONTINUAL: Mapping[str, Mapping[str, Figures]] = {
 
 @dataclass(frozen=True)
 class FewShotSet:
-    """A few-shot data set with a number of given triples per newcomer. source: the data set's own name"""
+    """A few-shot data set with a number of given triples per newcomer.
+
+    source: the data set's own name; also_true: data sets with further true triples, which are no wrong answers
+    """
 
     source: str
     shots: int
+    also_true: tuple[str, ...] = ()
 
 
-# Newcomers with few triples (Baek et al., GEN, NeurIPS 2020), as printed there: FB15k-237, 3-shot.
+# Newcomers with few triples (Baek et al., GEN, NeurIPS 2020), as printed there: FB15k-237, 3-shot. The tasks hold about
+# a fifth of what FB15k-237 says of the newcomers, and GEN's code counts none of it as a wrong answer. FB15k says most.
+FB15K = ("FB15k-Head-10", "FB15k-Tail-10")
 FEW_SHOT_SETS: Mapping[str, FewShotSet] = {
-    "GEN-FB15k-237-3": FewShotSet("FB15k-237", 3),
-    "GEN-FB15k-237-1": FewShotSet("FB15k-237", 1),
+    "GEN-FB15k-237-3": FewShotSet("FB15k-237", 3, FB15K),
+    "GEN-FB15k-237-1": FewShotSet("FB15k-237", 1, FB15K),
     "GEN-NELL-995-3": FewShotSet("NELL-995", 3),
 }
-FEW_SHOT_MEASURES = ("mrr", "hits@1", "hits@10", "mrr-known", "mrr-new")
+WITH_ALSO_TRUE = "-also-true"  # at the end of a measure: further true triples are no wrong answers
+_COMPARED = ("mrr", "hits@1", "hits@10")
+FEW_SHOT_MEASURES = (*_COMPARED, "mrr-known", "mrr-new", *(f"{name}{WITH_ALSO_TRUE}" for name in _COMPARED))
 FEW_SHOT: Mapping[str, Mapping[str, Figures]] = {
-    "I-GEN (as printed)": {"GEN-FB15k-237-3": _ranks(0.367, 53.7, 28.1)},
-    "T-GEN (as printed)": {"GEN-FB15k-237-3": _ranks(0.382, 56.5, 28.9)},
+    method: {"GEN-FB15k-237-3": {f"{name}{WITH_ALSO_TRUE}": figures[name] for name in _COMPARED}}
+    for method, figures in {
+        "I-GEN (as printed)": _ranks(0.367, 53.7, 28.1),
+        "T-GEN (as printed)": _ranks(0.382, 56.5, 28.9),
+    }.items()
 }
 
 # "Under similar configurations, LAN costs about 15 times the time of InvTransE to train a model."

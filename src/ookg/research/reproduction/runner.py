@@ -30,6 +30,8 @@ from ookg.system.machine import device_name, is_gpu, versions
 if TYPE_CHECKING:
     import torch
 
+    from ookg.datasets.few_shot import FewShotDataset
+
 # What measuring the times takes, about.
 EFFICIENCY_SECONDS = {"gpu": 120.0, "cpu": 3600.0}
 
@@ -212,6 +214,18 @@ def _source(name: str) -> str:
     return FEW_SHOT_SETS[name].source if name in FEW_SHOT_SETS else name
 
 
+def few_shot_dataset(name: str, data: str | Path | None = None) -> FewShotDataset:
+    """A few-shot data set with all that other data sets know to be true, as far as these are here."""
+    from ookg.datasets.few_shot import load_few_shot
+    from ookg.datasets.folder import find_dataset, load_dataset
+
+    dataset = load_few_shot(name, data)
+    named = {more for one in FEW_SHOT_SETS.values() if one.source == dataset.name for more in one.also_true}
+    there = [load_dataset(more, data) for more in sorted(named) if find_dataset(more, data) is not None]
+    parts = [part for more in there for part in (more.train, more.valid, more.aux, more.test)]
+    return dataset.with_also_true(*parts) if parts else dataset
+
+
 class _DatasetReader:
     """Reads data sets as ids, packed ones first, and keeps the last one."""
 
@@ -281,9 +295,7 @@ class _DatasetReader:
 
             return load_growing(name, self.data).encoded
         if name in FEW_SHOT_SOURCES:
-            from ookg.datasets.few_shot import load_few_shot
-
-            return load_few_shot(name, self.data).encoded
+            return few_shot_dataset(name, self.data).encoded
         from ookg.datasets.folder import load_dataset
 
         return EncodedDataset.of(load_dataset(OWN_SETS[name].folder if name in OWN_SETS else name, self.data))
