@@ -8,6 +8,7 @@ from typing import Any
 
 # What to do with a model that came without its training triples.
 IMPORT_TRIPLES = "import it with its triples (`ookg import ... --triples FILE`)"
+
 MANY = 50_000  # among more names, the closest ones would take seconds to find
 LONGEST = 1_200  # characters of a message; a value from a damaged file may be longer than any screen
 
@@ -27,6 +28,13 @@ class OokgError(Exception):
 
 class InputError(OokgError, ValueError):
     """An argument or a file that cannot be used as it is."""
+
+
+def no_triples(came_without: bool, wanted: str) -> InputError:
+    """Without triples to work on: a model came without those that it was trained on, or all of them were removed."""
+    if came_without:
+        return InputError(f"this model came without its training triples, and {wanted}; {IMPORT_TRIPLES}")
+    return InputError(f"no triple is left in this model, and {wanted}; add some, and run `ookg update`")
 
 
 class FileError(InputError):

@@ -258,6 +258,9 @@ def test_what_was_measured_without_the_network_holds_once_it_is_removed(director
         extended.predict(head="new", relation="r2", min_probability=0.1)
     with pytest.raises(InputError, match=without_it):
         extended.likely("new", min_probability=0.1)
+    (note,) = extended.likely("new").notes
+    assert "in an order by experience with another graph" in note
+    assert "`ookg network DIR --remove`" in note
     # Answers in which the network does not count are as they were measured.
     closed = with_it.predict(NEW, head="new", relation="r2", weights=Correlation())
     assert closed.trust is not None
@@ -269,6 +272,21 @@ def test_what_was_measured_without_the_network_holds_once_it_is_removed(director
     assert shown.trust is not None
     assert shown.trust.expected_mrr is not None
     assert all(answer.probability is not None for answer in shown.answers)
+
+
+def test_a_model_whose_triples_were_all_removed_says_what_it_lacks(directory: Path) -> None:
+    living = LivingModel(directory)
+    living.remove(random_triples(0))
+    living.update(UpdateSettings(steps=1))
+    emptied = Model.load(directory)
+    assert not len(emptied.checkpoint.triples)
+    for act in (
+        lambda: emptied.train_network(NetworkSettings(steps=1)),
+        lambda: emptied.tune(TuningSettings(HIDING)),
+        lambda: emptied.audit(AuditSettings(HIDING)),
+    ):
+        with pytest.raises(InputError, match=r"^no triple is left in this model, and .*; add some, and run `ookg up"):
+            act()
 
 
 def test_ways_that_were_chosen_with_the_network_stay_until_others_are_chosen(

@@ -372,6 +372,7 @@ def test_everything_likely_about_an_entity(client: Client, directory: Path, tene
     expected = ookg.open(directory).likely("TENET", options=ookg.AnswerOptions(top=4))
     shown = [(one["head"], one["relation"], one["tail"], one["score"], one["rank"]) for one in values["answers"]]
     assert shown == [(*one.triple, one.answer.score, one.answer.rank) for one in expected]
+    assert values["notes"] == expected.notes
     assert "`ookg tune --save`" in values["notes"][0]
     heads = client.post("/v1/likely", json={"head": "TENET"}).json()
     assert {one["head"] for one in heads["answers"]} == {"TENET"}

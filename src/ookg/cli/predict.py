@@ -214,13 +214,8 @@ class _Asking:
         print_notes(self.extended.notes)
         self._write(likely)
         is_measured = any(one.answer.probability is not None for one in likely)
-        if likely and not is_measured:
-            how = "`ookg tune --save` (new entities) or `ookg calibrate` (known ones) measures how likely answers are"
-            how += " in this one"
-            model = self.extended.model
-            if model.measured_without_network and model.entities.find(label) is None:
-                how = "how likely answers are in this one was measured without the network"
-            note(f"note: in an order by experience with another graph; {how}")
+        for text in likely.notes:
+            note(f"note: {text}")
         if arguments.json:
             rows = [_triple(one.triple, self.names) | self._answer(one.answer) for one in likely]
             print_json({"question": {"entity": label, "end": end}, "answers": rows})

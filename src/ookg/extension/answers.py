@@ -406,11 +406,16 @@ class LikelyAnswer:
 
 
 class LikelyAnswers(list[LikelyAnswer], NamedTabular):
-    """All that is likely about an entity, the likeliest first."""
+    """All that is likely about an entity, the likeliest first. notes: what a user should know, in words"""
 
-    def __init__(self, answers: Iterable[LikelyAnswer] = (), find_names: Callable[[], Names] | None = None) -> None:
+    def __init__(
+        self,
+        answers: Iterable[LikelyAnswer] = (),
+        find_names: Callable[[], Names] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
         super().__init__(answers)
-        self.find_names = find_names
+        self.find_names, self.notes = find_names, list(notes)
 
     def id_table(self) -> Any:
         """A row for each answer, as `answer_rows` has it; all belong to one question, 1."""

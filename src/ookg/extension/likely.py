@@ -66,4 +66,8 @@ def likely_answers(state: State, label: str, options: AnswerOptions, ranking: Ra
         rank, probability = len(likely) + 1, answer.probability if is_measured else None
         one = LikelyAnswer(question, replace(answer, rank=rank, probability=probability))
         likely.setdefault(one.triple, one)
-    return LikelyAnswers(list(likely.values())[: options.top], state.find_names)
+    shown = list(likely.values())[: options.top]
+    notes = []
+    if shown and all(one.answer.probability is None for one in shown):
+        notes = [f"in an order by experience with another graph; {no_probability(state, entity, way)}"]
+    return LikelyAnswers(shown, state.find_names, notes)

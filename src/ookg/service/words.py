@@ -12,10 +12,6 @@ from ookg.extension.questions import Question
 from ookg.graph.names import Names
 from ookg.simulation.trust import Trust
 
-MEASURES = (
-    "`ookg tune --save` (new entities) or `ookg calibrate` (known ones) measures how likely answers are in this one"
-)
-
 
 def trust_values(trust: Trust | None) -> dict[str, Any] | None:
     """How far to trust a vector, for JSON."""
@@ -92,11 +88,10 @@ class Words:
 
     def likely(self, entity: str, end: End, likely: LikelyAnswers) -> dict[str, Any]:
         """Everything likely about an entity."""
-        is_measured = any(one.answer.probability is not None for one in likely)
         return {
             "question": {"entity": entity, "name": self.names.name(entity), "end": end},
             "answers": [self.named_triple(*one.triple) | self._answer(one.answer) for one in likely],
-            "notes": [] if is_measured or not likely else [f"in an order by experience with another graph; {MEASURES}"],
+            "notes": likely.notes,
         }
 
     def _answer(self, answer: Answer) -> dict[str, Any]:

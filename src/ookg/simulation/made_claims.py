@@ -13,7 +13,6 @@ from ookg.types import IntArray
 # The source of such claims: triples that the vectors have learned, or that their training held out.
 MADE, MADE_OF_UNSEEN = "training triples", "held-out triples"
 SAMPLE, SAMPLE_SHARE = 5_000, 0.1  # a tenth, for the rest must stay a graph
-NO_TRIPLES = "this model came without its training triples, and claims need thresholds"
 
 
 def made_claims(
@@ -30,7 +29,7 @@ def made_claims(
     unseen: which of the triples the vectors have not learned; the true claims are among these then
     """
     if not len(triples):
-        raise InputError(f"{NO_TRIPLES}; give labelled triples (`valid=...`)")
+        raise InputError("this model has no triples to make claims of; give labelled ones (`valid=...`)")
     triples, random = np.asarray(triples).astype(np.int64), np.random.default_rng(0)
     if unseen is None:
         size = min(most, max(1, round(SAMPLE_SHARE * len(triples))))
