@@ -14,6 +14,7 @@ import torch
 
 import ookg
 from conftest import SMALL, random_triples
+from ookg.cli.status import status_in_words
 from ookg.errors import InputError, ModelFileError, TrainingInterrupted
 from ookg.extension.questions import AnswerOptions
 from ookg.graph.triples import as_triples
@@ -299,8 +300,13 @@ def interrupted(directory: Path, monkeypatch: pytest.MonkeyPatch) -> ookg.Living
 def test_an_interrupted_update_goes_on_to_where_it_was_going(
     interrupted: ookg.LivingModel, trained: Path, tmp_path: Path
 ) -> None:
+    assert interrupted.status().unfinished == 1
+    assert interrupted.status().to_dict()["unfinished"] == 1
+    assert "up to batch 1 has begun and not ended" in status_in_words(interrupted.status())[-1]
     updated = interrupted.update(QUICK)
     assert (updated.journal, updated.pending) == (1, 1)
+    assert interrupted.status().unfinished is None
+    assert "unfinished" not in interrupted.status().to_dict()
     straight = ookg.open(str(shutil.copytree(trained, tmp_path / "twin")))
     straight.add(NEW)
     straight.update(QUICK)

@@ -33,7 +33,7 @@ from ookg.newcomers.reducer import Precision, Uniform, WeightsChoice, as_weights
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.approximate import ApproximateIndex
 from ookg.simulation.trust import Trust
-from ookg.storage.checkpoint import MODEL_FILE, Checkpoint, load_checkpoint, read_description
+from ookg.storage.checkpoint import MODEL_FILE, Checkpoint, load_checkpoint, read_description, update_states
 from ookg.storage.journal import Batch, Kind, Triple, Written
 from ookg.storage.journals import open_journal
 from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
@@ -116,6 +116,7 @@ class Status:
     update: None for a model that cannot be updated; gain: None, as it is not measured before
     why_not: why it cannot be updated, as `update` says it; None where it can
     network: how the network was trained that counts in answers, as plain values; None where there is none
+    unfinished: the last batch of an update that has begun and not ended; None where there is none
     """
 
     version: int
@@ -131,10 +132,12 @@ class Status:
     gain: float | None = None
     why_not: str | None = None
     network: dict[str, Any] | None = None
+    unfinished: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON; without `network` where there is none."""
-        return {name: value for name, value in asdict(self).items() if name != "network" or value is not None}
+        """As plain values, for JSON; without `network` and `unfinished` where there is none."""
+        rare = ("network", "unfinished")
+        return {name: value for name, value in asdict(self).items() if name not in rare or value is not None}
 
 
 @dataclass(frozen=True)
@@ -455,7 +458,9 @@ class LivingModel:
     def status(self) -> Status:
         """How much is new, and what an update would mean."""
         self.refresh()
-        return status_of(self._current())
+        current = self._current()
+        begun = [number for number in update_states(self.directory) if number > current.version.checkpoint.journal]
+        return replace(status_of(current), unfinished=max(begun, default=None))
 
     @property
     def approximate(self) -> ApproximateIndex:
