@@ -85,7 +85,10 @@ def test_it_says_that_what_was_measured_is_not_shown_with_it(run: Run, capsys: p
     assert "what to expect of that was measured without the network" in run(*ASK)
     refused = run(*ASK, "--min-probability", "0.1", code=2)
     assert "are was measured without the network; `ookg network DIR --remove` goes back" in refused
-    for entity, note in (("new", "was measured without the network"), ("0,0", "`ookg tune --save` (new entities) or")):
+    for entity, note in (
+        ("new", "was measured without the network"),
+        ("0,0", "`ookg calibrate DIR HELD_OUT --save` does it"),
+    ):
         assert main(["predict", "model", "--given", "new.tsv", "--entity", entity]) == 0
         assert note in capsys.readouterr().err
     explain = run("predict", "model", "--given", "new.tsv", "--entity", "new", "--explain", code=2)

@@ -74,6 +74,32 @@ def test_a_first_triple_that_reads_like_a_header_survives(tmp_path: Path, name: 
     assert rows(read_triples(tmp_path / name)) == triples
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        (["from,type,to", "a,likes,b", "c,likes,a"], True),
+        (["a,likes,b", "c,likes,a", "c,likes,d"], False),
+        (["from,type,to", "a,likes,b", "c,hates,d"], False),  # no two of these have anything in common
+        (["head,relation,tail", "x,knows,y", "a,likes,b", "c,likes,a"], False),
+        (["from,type,to"], False),
+        ([], False),
+        (["x,knows,y", *(f"e{n},likes,e{n + 1}" for n in range(5000)), "y,likes,z"], False),
+        (["x,knows,y", *(f"e{n},likes,e{n + 1}" for n in range(5000))], True),
+    ],
+)
+def test_what_may_be_a_header_is_told(tmp_path: Path, lines: list[str], is_told: bool) -> None:
+    path = tmp_path / "graph.csv"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    triples = read_triples(path)
+    assert len(triples) == len(lines) - (lines[:1] == ["head,relation,tail"])
+    first = ", ".join(lines[0].split(",")) if lines else ""
+    told = f"the first triple, ({first}), shares no label with another; if it is a header, give `header=True`"
+    assert triples.notes == ([told] if is_told else [])
+    assert read_triples(path, TripleFormat(header=False)).notes == []
+    if lines:
+        assert read_triples(path, TripleFormat(header=True)).notes == []
+
+
 def test_header_can_be_forced_either_way(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "head\trelation\ttail\na\tr\tb\n")
     assert len(read_triples(path, TripleFormat(header=False))) == 2

@@ -214,8 +214,7 @@ class _Asking:
         print_notes(self.extended.notes)
         self._write(likely)
         is_measured = any(one.answer.probability is not None for one in likely)
-        for text in likely.notes:
-            note(f"note: {text}")
+        print_notes(likely.notes)
         if arguments.json:
             rows = [_triple(one.triple, self.names) | self._answer(one.answer) for one in likely]
             print_json({"question": {"entity": label, "end": end}, "answers": rows})

@@ -65,6 +65,7 @@ __all__ = [
     "write_triples",
 ]
 
+FEW = 1 << 12  # triples that are looked at before all are
 AT_ONCE = 1 << 22  # up to this many triples, Arrow encodes all of them at once
 
 
@@ -76,6 +77,7 @@ class Triples:
     truth: (triples,) whether each triple is claimed true, where the source has a label column
     duplicates: how many repeated triples were dropped
     skipped: how many RDF triples were left out, by what their object is ("literal", "triple")
+    first_alone: whether the first line of a text was taken for a triple, and shares no label with any other
     """
 
     ids: TripleIds
@@ -86,6 +88,7 @@ class Triples:
     duplicates: int = 0
     format: TripleFormat = field(default_factory=TripleFormat)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    first_alone: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -96,9 +99,16 @@ class Triples:
 
     @property
     def notes(self) -> list[str]:
-        """What reading left out, in words."""
+        """What reading left out, and what it may have misread, in words."""
         notes = [f"{counted(count, 'triple')} with a {kind} as object skipped" for kind, count in self.skipped.items()]
-        return [*notes, f"{counted(self.duplicates, 'duplicate triple')} dropped"] if self.duplicates else notes
+        if self.duplicates:
+            notes.append(f"{counted(self.duplicates, 'duplicate triple')} dropped")
+        if self.first_alone:
+            first = ", ".join(next(iter(self.select(np.array([0])))))
+            notes.append(
+                f"the first triple, ({first}), shares no label with another; if it is a header, give `header=True`"
+            )
+        return notes
 
     def columns(self) -> tuple[Any, Any, Any]:
         """Heads, relations and tails as Arrow arrays of labels."""
@@ -209,7 +219,19 @@ def read_triples(
         some = ", ".join(form.predicates[:3]) + ", ..." * (len(form.predicates) > 3)
         remedy = "give predicates as they stand in the file, separated by commas, or a file with one per line"
         raise FileError(path, f"no triple has a selected predicate ({some})", remedy)
-    return replace(triples, skipped=source.skipped) if isinstance(source, RdfFile) else triples
+    if isinstance(source, RdfFile):
+        return replace(triples, skipped=source.skipped)
+    is_guess = isinstance(source, TextFile) and form.header is None and not source.header
+    return replace(triples, first_alone=True) if is_guess and _first_alone(triples.ids) else triples
+
+
+def _first_alone(ids: TripleIds) -> bool:
+    """Whether the first triple shares no label with any other, where others share a relation."""
+    (head, relation, tail), others = ids[0] if len(ids) else (0, 0, 0), ids[1:]
+    for part in (others[:FEW], others):  # most have such a one among the first
+        if np.isin(part[:, [0, 2]], [head, tail]).any() or (part[:, 1] == relation).any():
+            return False
+    return len(others) > len(np.unique(others[:FEW, 1]))
 
 
 def _checked(source: LabelReader) -> Iterator[list[Any]]:
