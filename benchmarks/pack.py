@@ -11,14 +11,13 @@ import argparse
 from pathlib import Path
 
 from ookg.datasets.encoded import EncodedDataset
-from ookg.datasets.few_shot import find_few_shot
+from ookg.datasets.few_shot import find_few_shot, load_few_shot
 from ookg.datasets.folder import load_dataset
 from ookg.datasets.growing import find_growing, load_growing
 from ookg.datasets.packed import pack
 from ookg.datasets.published import published_sets
 from ookg.datasets.shots import EncodedFewShot
 from ookg.datasets.snapshots import EncodedGrowth
-from ookg.research.reproduction.runner import few_shot_dataset
 
 
 def main() -> None:
@@ -37,7 +36,7 @@ def encoded(name: str) -> EncodedDataset | EncodedGrowth | EncodedFewShot:
     if find_growing(name) is not None:
         return load_growing(name).encoded
     if find_few_shot(name) is not None:
-        return few_shot_dataset(name).encoded
+        return load_few_shot(name).encoded
     return EncodedDataset.of(load_dataset(name))
 
 

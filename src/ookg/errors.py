@@ -30,7 +30,7 @@ class InputError(OokgError, ValueError):
     """An argument or a file that cannot be used as it is."""
 
 
-def no_triples(came_without: bool, wanted: str) -> InputError:
+def lacks_triples(came_without: bool, wanted: str) -> InputError:
     """Without triples to work on: a model came without those that it was trained on, or all of them were removed."""
     if came_without:
         return InputError(f"this model came without its training triples, and {wanted}; {IMPORT_TRIPLES}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 
 from conftest import random_triples
 from few_shot_sets import KNOWN, few_shot_rows, write_few_shot_set
+from ookg.datasets import splitting
+from ookg.datasets.dataset import write_dataset
 from ookg.datasets.few_shot import FewShotDataset, few_shot_folders, find_few_shot, load_few_shot, write_few_shot
 from ookg.datasets.folder import load_dataset
 from ookg.datasets.packed import pack, read_packed
@@ -105,6 +108,27 @@ def test_what_else_is_true_is_no_wrong_answer_and_nothing_more(folder: Path, tmp
     ordinary = read_packed(pack(encoded.dataset_of("test", 3), tmp_path))
     np.testing.assert_array_equal(ordinary.also_true, encoded.also_true)  # type: ignore[union-attr]
     assert few_shot_statistics(encoded).also_true == 2
+
+
+def test_labelled_triples_are_also_true_where_they_are_true(folder: Path) -> None:
+    (folder / "also-true.txt").write_text("t0\tr0\te5\t1\nt0\tr0\te6\t0\n")
+    also_true = load_few_shot(folder).also_true
+    assert also_true is not None
+    assert rows(also_true) == ["t0\tr0\te5"]
+    (folder / "also-true.csv").write_text("t0,r0,e5\n")
+    with pytest.raises(DatasetError, match=r"also-true.txt and also-true.csv are there, and only one can be"):
+        load_few_shot(folder)
+
+
+def test_an_ordinary_set_has_it_too(tmp_path: Path) -> None:
+    dataset = splitting.split(random_triples(0, entities=60, size=500)).with_also_true([("e0", "r0", "e1")])
+    write_dataset(dataset, tmp_path / "made")
+    again = load_dataset(tmp_path / "made")
+    assert again.also_true is not None
+    assert rows(again.also_true) == ["e0\tr0\te1"]
+    write_dataset(replace(dataset, also_true=None), tmp_path / "made", overwrite=True)
+    again = load_dataset(tmp_path / "made")
+    assert again.also_true is None or not len(again.also_true)
 
 
 def test_repeated_triples_are_dropped_and_counted(folder: Path) -> None:
@@ -324,6 +348,8 @@ def test_a_split_keeps_its_rules(shots: int, seed: int, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"already holds in-graph.txt; .*`overwrite=True`"):
         write_few_shot(made, tmp_path / "made")
     write_few_shot(made, tmp_path / "made", overwrite=True)
+    write_few_shot(replace(made, also_true=None), tmp_path / "made", overwrite=True)
+    assert not len(load_few_shot(tmp_path / "made").encoded.also_true)  # nothing of the set that was there before
     (tmp_path / "made" / "train-tasks.csv").write_text("a,b,c\n")
     with pytest.raises(InputError, match=r"already holds train-tasks.csv"):
         write_few_shot(made, tmp_path / "made", overwrite=True)

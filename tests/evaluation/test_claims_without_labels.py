@@ -73,7 +73,7 @@ def test_claims_without_labelled_ones(model: ookg.Model) -> None:
     assert stored.judge_for(FEW).learned["claims"] == len(FEW)  # labelled claims teach it anew
     assert stored.judge_for(LABELLED).learned["made"] == 0 < stored.judge_for(FEW).learned["made"]
     bare = ookg.Model(replace(model.checkpoint, graph=None))
-    with pytest.raises(InputError, match="has no triples to make claims of; give labelled"):
+    with pytest.raises(InputError, match="has no triples from which claims could be made; give labelled"):
         bare.classify(TRUE, given=GIVEN)
 
 

@@ -13,6 +13,7 @@ import pytest
 import ookg
 from conftest import SMALL
 from few_shot_sets import KNOWN, write_few_shot_set
+from growing_sets import write_growing_set
 from ookg.cli import main
 from ookg.datasets.few_shot import FewShotDataset, load_few_shot
 from ookg.errors import InputError
@@ -248,11 +249,26 @@ def test_what_else_is_true_by_command(folder: Path, tmp_path: Path, capsys: pyte
         figures.append(json.loads(capsys.readouterr().out))
     assert figures[0]["known"]["mrr"] < figures[1]["known"]["mrr"]
     assert figures[0]["known"]["queries"] == figures[1]["known"]["queries"]
+    assert (figures[0]["also_true"], figures[1]["also_true"]) == (0, 720)
+    more.write_text("".join(rows) + "t0\tr0\tnobody\n")
+    assert main([*command, "--dataset", str(folder), "--also-true", str(more)]) == 0
+    told = (
+        "720 triples that are also true, no wrong answers; 1 with an entity or a relation of no other part passed over"
+    )
+    assert told in capsys.readouterr().err
+    tuned = ["tune", model, "--device", "cpu", "--tasks", str(folder), "--shots", "3", "--also-true", str(more)]
+    assert main(tuned) == 2
+    assert "questions in the valid-tasks" in capsys.readouterr().err  # too few of them, with it as without
+    growing = write_growing_set(tmp_path / "growing")
+    empty = tmp_path / "empty.tsv"
+    empty.write_text("")
     tasks = ["tune", model, "--device", "cpu"]
     test = ["evaluate", model, "--test", str(more), "--also-true", str(more)]
     for refused, message in (
         ([*tasks, "--also-true", str(more)], "--also-true without --tasks; give both"),
         (test, "--also-true is for new entities"),
+        ([*command[:4], "--dataset", str(growing), "--also-true", str(more)], "is a growing one; leave it out"),
+        ([*command, "--dataset", str(folder), "--also-true", str(empty)], "no triples"),
         ([*command, "--dataset", str(folder), "--also-true", "nowhere.tsv"], "nowhere.tsv"),
     ):
         assert main(refused) == 2

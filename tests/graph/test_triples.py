@@ -11,6 +11,7 @@ import pytest
 
 from ookg.errors import FileError, InputError
 from ookg.graph.triples import TripleFormat, Triples, as_triples, first_occurrences, read_triples, write_triples
+from ookg.graph.vocabulary import Vocabulary
 
 ROWS = [("NA", "null", "1"), ("Zoë Z", "r s", "NA"), ("1", "null", "日本")]
 
@@ -98,6 +99,15 @@ def test_what_may_be_a_header_is_told(tmp_path: Path, lines: list[str], is_told:
     assert read_triples(path, TripleFormat(header=False)).notes == []
     if lines:
         assert read_triples(path, TripleFormat(header=True)).notes == []
+
+
+def test_beside_a_graph_a_first_triple_that_shares_a_label_with_it_is_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "new.tsv", "n1\tr1\te5\nn0\tr0\te1\nn0\tr0\te2\n")
+    triples = read_triples(path)
+    assert len(triples.notes) == 1
+    assert triples.beside(Vocabulary(["e5"]), Vocabulary([])).notes == []
+    assert triples.beside(Vocabulary([]), Vocabulary(["r1"])).notes == []
+    assert triples.beside(Vocabulary(["e1"]), Vocabulary(["r0"])).notes == triples.notes
 
 
 def test_header_can_be_forced_either_way(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def test_an_interrupted_update_goes_on_to_where_it_was_going(
 ) -> None:
     assert interrupted.status().unfinished == 1
     assert interrupted.status().to_dict()["unfinished"] == 1
-    assert "up to batch 1 has begun and not ended" in status_in_words(interrupted.status())[-1]
+    assert "an update up to batch 1 was started and has not finished" in status_in_words(interrupted.status())[-1]
     updated = interrupted.update(QUICK)
     assert (updated.journal, updated.pending) == (1, 1)
     assert interrupted.status().unfinished is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 from few_shot_sets import write_few_shot_set
 from ookg.cli import main
-from ookg.datasets.encoded import no_triples
 from ookg.datasets.few_shot import load_few_shot
 from ookg.datasets.packed import pack
 from ookg.errors import InputError
@@ -22,8 +20,9 @@ from ookg.evaluation.few_shot import few_shot_figures
 from ookg.research.reproduction import Places, Selection, pretraining, reproduce
 from ookg.research.reproduction.methods import Context, few_shot
 from ookg.research.reproduction.methods import network as network_methods
+from ookg.research.reproduction.paper import FB15K
 from ookg.research.reproduction.plan import jobs_of
-from ookg.research.reproduction.runner import cells, few_shot_dataset, grids
+from ookg.research.reproduction.runner import cells, further_truth, grids
 
 PUBLISHED = Path(os.environ.get("OOKG_DATA", "nowhere"))
 SMALL = {"dim": 4, "steps": 12, "batch": 16, "negatives": 2, "margin": 4.0, "lr": 0.05}
@@ -88,40 +87,51 @@ def test_what_other_sets_know_to_be_true_is_no_wrong_answer(
     monkeypatch.setattr(few_shot, "TRAINING", SMALL)
     there = tmp_path / "data"
     shutil.copytree(data / "few-shot", there / "few-shot")
-    (there / "FB15k-Head-10").mkdir()
     stated = [f"t{n}\tr{r}\te{e}\ne{e}\tr{r}\tt{n}\n" for n in range(6) for r in range(3) for e in range(0, 20, 3)]
-    parts = {"train": "a\tr0\tb\n", "valid": "b\tr0\ta\n", "aux": "c\tr0\ta\n", "test": "".join(stated)}
-    for part, text in parts.items():
-        (there / "FB15k-Head-10" / f"{part}.txt").write_text(text)
-    figures = []
-    for name, folder in (("with", there), ("without", data)):
+    for name, part in (("FB15k-Head-10", stated[::2]), ("FB15k-Tail-10", stated[1::2])):
+        (there / name).mkdir()
+        rows = {"train": "a\tr0\tb\n", "valid": "b\tr0\ta\n", "aux": "c\tr0\ta\n", "test": "".join(part)}
+        for file, text in rows.items():
+            (there / name / f"{file}.txt").write_text(text)
+
+    def measured(name: str, folder: Path) -> dict[str, float]:
         places = Places(tmp_path / name, tmp_path / "models", folder)
         reproduce(["few-shot"], SETS[:1], METHODS[:1], device="cpu", places=places)
         stored = json.loads((Path(places.out) / SETS[0] / METHODS[0] / "seed-0.json").read_text())
-        figures.append(stored["figures"])
-    more, plain = figures
-    added = set(more) - set(plain)
-    assert added == {
-        f"{split}{name}-also-true" for split in ("", "valid-") for name in ("mrr", "hits@1", "hits@3", "hits@10")
-    }
+        figures: dict[str, float] = stored["figures"]
+        return figures
+
+    more, plain = measured("with", there), measured("without", data)
+    names = ("mrr", "hits@1", "hits@3", "hits@10")
+    assert set(more) - set(plain) == {f"{split}{name}-also-true" for split in ("", "valid-") for name in names}
     assert {name: more[name] for name in plain} == plain
     assert more["mrr-also-true"] > more["mrr"]
-    dataset = few_shot_dataset("FB15k-237", there)
-    assert dataset.also_true is not None
-    assert len(dataset.encoded.also_true) == len(stated) * 2
+    # What the folder itself has counts in all columns.
+    own = there / "few-shot" / "FB15k-237" / "also-true.txt"
+    own.write_text("".join(stated))
+    whole = measured("own", there)
+    assert whole["mrr"] == whole["mrr-also-true"] == more["mrr-also-true"]
+    own.unlink()
+    shutil.rmtree(there / "FB15k-Tail-10")  # half of it is not what the column says
+    assert measured("half", there) == plain
 
 
 @pytest.mark.skipif(not (PUBLISHED / "few-shot" / "FB15k-237").is_dir(), reason="needs FB15k-237 under OOKG_DATA")
 def test_fb15k_knows_more_of_the_newcomers_and_of_nobody_else() -> None:
     """Of the known triples none is missing, so what FB15k adds between known entities lies between linked pairs."""
-    dataset = few_shot_dataset("FB15k-237", PUBLISHED).encoded
-    of_the_set = {tuple(row) for row in replace(dataset, also_true=no_triples()).true_triples.tolist()}
-    added = np.array([row for row in dataset.also_true.tolist() if tuple(row) not in of_the_set])
+    dataset = load_few_shot("FB15k-237", PUBLISHED).encoded
+    of_the_set = {tuple(row) for row in dataset.true_triples.tolist()}
+    truth = further_truth("FB15k-237", FB15K, PUBLISHED)
+    assert truth is not None
+    added = np.array([row for row in truth.tolist() if tuple(row) not in of_the_set])
     newcomers = np.unique(np.concatenate([dataset.valid.newcomer, dataset.test.newcomer]))
     has_newcomer = np.isin(added[:, [0, 2]], newcomers).any(axis=1)
     assert (len(added), int(has_newcomer.sum())) == (61_359, 57_833)
     linked = {frozenset((head, tail)) for head, _, tail in of_the_set}
     assert all(frozenset((head, tail)) in linked for head, _, tail in added[~has_newcomer].tolist())
+    stated = {tuple(row) for row in truth.tolist()}
+    tasks = np.concatenate([dataset.valid.triples, dataset.test.triples]).tolist()
+    assert round(100 * sum(tuple(row) in stated for row in tasks) / len(tasks)) == 86
 
 
 def test_a_network_of_the_known_triples_is_trained_once_and_counts(

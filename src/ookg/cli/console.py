@@ -223,7 +223,19 @@ def read_given(
     triples = read_triples(path, triple_format(arguments), labels=labels, keep_duplicates=claims)
     refuse_empty(triples)
     prefixes = chosen_prefixes(arguments)
-    return with_whole_iris(triples, model.entities, model.relations, prefixes, keep_duplicates=claims)
+    whole = with_whole_iris(triples, model.entities, model.relations, prefixes, keep_duplicates=claims)
+    return whole.beside(model.entities, model.relations)
+
+
+def read_also_true(paths: Sequence[str] | None, form: TripleFormat | None = None) -> list[Triples]:
+    """The files of --also-true, at least a triple in each."""
+    from ookg.graph.triples import read_triples
+
+    files = [read_triples(path, form) for path in paths or ()]
+    for triples in files:
+        refuse_empty(triples)
+        print_notes(triples.notes)
+    return files
 
 
 def refuse_empty(triples: Triples) -> None:

@@ -67,7 +67,7 @@ def _random_cases(values: dict[str, int]) -> list[Case]:
 def _trained_cases(arguments: argparse.Namespace) -> list[Case]:
     import numpy as np
 
-    from ookg.errors import InputError, unknown_name
+    from ookg.errors import InputError, lacks_triples, unknown_name
     from ookg.model.model import Model
     from ookg.models.determinacy import Case, determinacy
 
@@ -75,7 +75,7 @@ def _trained_cases(arguments: argparse.Namespace) -> list[Case]:
     if arguments.top < 1:
         raise InputError(f"--top {arguments.top}; ask for 1 or more relations")
     if not len(model.checkpoint.triples):
-        raise InputError(f"{arguments.model}: came without its training triples; import it with --triples")
+        raise lacks_triples(model.checkpoint.graph is None, "what relations determine is measured on triples")
     relations, first = np.unique(model.checkpoint.triples[:, 1], return_index=True)
     if arguments.relation is not None:
         number = model.relations.find(arguments.relation)

@@ -28,7 +28,9 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    read_also_true,
     read_given,
+    triple_format,
     whole_number,
 )
 
@@ -173,7 +175,7 @@ def _dataset(arguments: argparse.Namespace, current: Current) -> Dataset | Growi
         dataset = load_dataset(name, data)
         if added:
             dataset = replace(dataset, aux=current.given(dataset.aux))
-    return dataset.with_also_true(*arguments.also_true or ())
+    return dataset.with_also_true(*read_also_true(arguments.also_true, triple_format(arguments)))
 
 
 def _known(arguments: argparse.Namespace) -> int:

@@ -67,6 +67,6 @@ def status_in_words(status: Status) -> list[str]:
         time = "" if seconds is None else f", about {seconds:.1f} s if steps take as long as before (on {where})"
         lines.append(f"an update: {counted(status.update.steps, 'step')}{time}; its gain: not measured")
     if status.unfinished is not None:
-        begun = f"an update that learns up to batch {status.unfinished} has begun and not ended"
-        lines.append(f"{begun}; where it was interrupted, `ookg update` goes on")
+        begun = f"an update up to batch {status.unfinished} was started and has not finished"
+        lines.append(f"{begun}; if it was interrupted, repeat the command with the same options to go on")
     return lines

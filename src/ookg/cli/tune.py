@@ -27,6 +27,7 @@ from ookg.cli.console import (
     print_json,
     print_notes,
     print_table,
+    read_also_true,
     refuse_empty,
     whole_number,
 )
@@ -155,9 +156,7 @@ def _choose_on_tasks(arguments: argparse.Namespace) -> int:
             raise InputError(f"--{option} hides known entities, and --tasks has newcomers of its own; leave it out")
     if (arguments.draw, arguments.new) != ("entity", "both"):
         raise InputError("--draw and --new are for known entities that are hidden; leave them out with --tasks")
-    dataset = load_few_shot(arguments.tasks)
-    if arguments.also_true is not None:
-        dataset = dataset.with_also_true(*arguments.also_true)
+    dataset = load_few_shot(arguments.tasks).with_also_true(*read_also_true(arguments.also_true))
     model = load_current(arguments).version
     if arguments.save:
         check_place(Path(arguments.model) / MODEL_FILE)
@@ -250,13 +249,13 @@ def _search_training(arguments: argparse.Namespace) -> int:
 
 def _graph_of(arguments: argparse.Namespace) -> Triples:
     """The training triples of a model, and what was added to it."""
-    from ookg.errors import InputError
+    from ookg.errors import lacks_triples
     from ookg.graph.triples import Triples
 
     model = load_current(arguments, alone=True).model_with_facts
     ids = model.checkpoint.triples
     if not len(ids):
-        raise InputError(f"{arguments.model}: this model came without its training triples; give a file of triples")
+        raise lacks_triples(model.checkpoint.graph is None, "a training is searched on triples")
     return Triples(ids, model.entities, model.relations, source=arguments.model)
 
 

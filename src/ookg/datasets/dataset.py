@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ookg.datasets.encoded import Task
 from ookg.errors import DatasetError, InputError
-from ookg.graph.triples import Triples, TripleSource, as_triples, first_occurrences, write_triples
+from ookg.graph.triples import Triples, TripleSource, as_triples, first_occurrences, read_triples, write_triples
 from ookg.graph.vocabulary import Vocabulary
 from ookg.system.files import staged_folder
 
@@ -160,10 +160,20 @@ def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
         )
 
 
-def write_also_true(triples: Triples | None, folder: Path) -> None:
-    """Write what else is true, if anything is."""
-    if triples is not None and len(triples):
-        write_triples(folder / TARGETS[ALSO_TRUE], compact(triples))
+def write_also_true(triples: Triples | None, staging: Path, folder: Path) -> None:
+    """Write what else is true, if anything is, or if the folder that is replaced has such a file."""
+    triples = joined([]) if triples is None else triples
+    if len(triples) or (folder / TARGETS[ALSO_TRUE]).exists():
+        write_triples(staging / TARGETS[ALSO_TRUE], compact(triples))
+
+
+def read_also_true(folder: Path) -> Triples | None:
+    """What else is true, where a folder says so; of labelled triples, those that are."""
+    files = part_files(folder, ALSO_TRUE)
+    if len(files) > 1:
+        names = " and ".join(path.name for path in files)
+        raise DatasetError(f"{folder}: {names} are there, and only one can be the {ALSO_TRUE} file; move the others")
+    return true_part(read_triples(files[0])) if files else None
 
 
 def write_dataset(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> None:
@@ -174,7 +184,7 @@ def write_dataset(dataset: Dataset, folder: str | Path, *, overwrite: bool = Fal
     with staged_folder(folder) as staging:
         for part, triples in parts.items():
             write_triples(staging / TARGETS[part], triples)
-        write_also_true(dataset.also_true, staging)
+        write_also_true(dataset.also_true, staging, folder)
         for kind in ("entities", "relations"):
             vocabulary = Vocabulary([])
             for triples in parts.values():

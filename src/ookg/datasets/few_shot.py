@@ -9,7 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ookg.datasets.dataset import ALSO_TRUE, TARGETS, Dataset, compact, joined, part_files, with_more, write_also_true
+from ookg.datasets.dataset import (
+    ALSO_TRUE,
+    TARGETS,
+    Dataset,
+    compact,
+    joined,
+    part_files,
+    read_also_true,
+    with_more,
+    write_also_true,
+)
 from ookg.datasets.encoded import encoded_also_true
 from ookg.datasets.places import data_folders
 from ookg.datasets.shots import TASK_SPLITS, EncodedFewShot, EncodedTasks, TaskSplit, first_of_each
@@ -150,9 +160,7 @@ def load_few_shot(name_or_folder: str | Path, data: str | Path | None = None) ->
         )
     train = _known_triples(folder)
     valid, test = (_tasks(folder, part) for part in TASK_PARTS)
-    path = _part_file(folder, ALSO_TRUE)
-    also_true = None if path is None else read_triples(path, labels="refused")
-    dataset = FewShotDataset(folder.resolve().name, train, valid, test, also_true)
+    dataset = FewShotDataset(folder.resolve().name, train, valid, test, read_also_true(folder))
     dataset.check()
     return dataset
 
@@ -212,7 +220,7 @@ def write_few_shot(dataset: FewShotDataset, folder: str | Path, *, overwrite: bo
         write_triples(staging / "in-graph.txt", compact(dataset.train))
         for part, tasks in zip(TASK_PARTS, (dataset.valid, dataset.test), strict=True):
             write_tasks(staging / f"{part}.txt", tasks)
-        write_also_true(dataset.also_true, staging)
+        write_also_true(dataset.also_true, staging, folder)
 
 
 def check_few_shot_target(folder: str | Path, *, overwrite: bool = False) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ookg.datasets.dataset import ALSO_TRUE, PARTS, Dataset, part_files
+from ookg.datasets.dataset import PARTS, Dataset, part_files, read_also_true
 from ookg.datasets.encoded import Task
 from ookg.datasets.few_shot import is_few_shot
 from ookg.datasets.growing import snapshot_folders
@@ -81,9 +81,7 @@ def _read_folder(folder: Path) -> Dataset:
         nothing = Vocabulary([])
         valid = Triples(np.empty((0, 3), np.int64), nothing, nothing, source=f"{folder} (no valid file)")
     task: Task = "link-prediction" if test.truth is None else "triplet-classification"
-    has_more = bool(part_files(folder, ALSO_TRUE))
-    also_true = read_triples(_part_file(folder, ALSO_TRUE), labels="refused") if has_more else None
-    dataset = Dataset(folder.resolve().name, task, train, valid, aux, test, also_true)
+    dataset = Dataset(folder.resolve().name, task, train, valid, aux, test, read_also_true(folder))
     dataset.check()
     return dataset
 

@@ -124,7 +124,7 @@ class TaskStatistics:
 
 @dataclass(frozen=True)
 class FewShotStatistics:
-    """The numbers of a few-shot data set; train, entities, relations: what is known; also_true: triples."""
+    """The numbers of a few-shot data set; train, entities, relations: what is known; also_true: triples of no part."""
 
     name: str
     train: int
@@ -146,8 +146,10 @@ def few_shot_statistics(dataset: EncodedFewShot) -> FewShotStatistics:
         return TaskStatistics(len(counts), len(other), fewest, most, int((other >= dataset.num_known).sum()))
 
     sizes = len(dataset.train), dataset.num_known, dataset.num_trained
-    splits = counted(dataset.valid), counted(dataset.test)
-    return FewShotStatistics(dataset.name, *sizes, *splits, len(dataset.also_true))
+    parts = np.concatenate([dataset.train, dataset.valid.triples, dataset.test.triples])
+    everything = np.concatenate([parts, dataset.also_true])
+    also_true = len(np.unique(everything, axis=0)) - len(np.unique(parts, axis=0)) if len(dataset.also_true) else 0
+    return FewShotStatistics(dataset.name, *sizes, counted(dataset.valid), counted(dataset.test), also_true)
 
 
 def _occurring(ids: TripleIds, num_entities: int) -> np.ndarray[Any, Any]:

@@ -48,6 +48,7 @@ class LinkPredictionResult:
     unscored: queries without a vector for their entity or relation, whose candidates are all equal
     unreachable: queries whose answer is itself new and ranks behind every known entity; where new entities are ranked
         by their vectors, those whose answer has none
+    also_true: triples that were no wrong answers beside those of the parts
     """
 
     protocol: Protocol
@@ -56,12 +57,14 @@ class LinkPredictionResult:
     unscored: int
     unreachable: int
     notes: list[str]
+    also_true: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The result by the names of the command line; hits are percentages."""
         figures = {name: None if np.isnan(value) else value for name, value in self.summary.to_dict().items()}
         head = {"task": "link-prediction", "protocol": self.protocol, "ties": self.ties}
-        return head | figures | {"unscored": self.unscored, "unreachable": self.unreachable}
+        counts = {"unscored": self.unscored, "unreachable": self.unreachable, "also_true": self.also_true}
+        return head | figures | counts
 
     def __str__(self) -> str:
         return f"link prediction ({self.protocol}): {self.summary}"
@@ -177,6 +180,9 @@ def evaluate(  # noqa: PLR0913 (options by keyword)
                 raise InputError(f"{problem}; leave it out")
         return evaluate_growing(model, dataset, progress=progress)
     if (task or dataset.task) == "triplet-classification":
+        if dataset.also_true is not None and len(dataset.also_true):
+            problem = f"data set {dataset.name} has triples that are also true, which count where answers are ranked"
+            raise InputError(f"{problem}; classify without them")
         if chosen:
             raise InputError("chosen is how answers are ranked; leave it out, or evaluate link prediction")
         return evaluate_triplet_classification(
@@ -264,8 +270,9 @@ def evaluate_link_prediction(
         counts = ranked(scorer, ready.encoded, queries, protocol, report)
     summary = RankSummary.of(counts.ranks(ties))
     unreachable = _unreachable(scorer, queries, protocol)
-    notes = [*ready.notes, *_note_on_new(unreachable, protocol)]
-    return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), unreachable, notes)
+    notes = [*ready.notes, *_note_on_new(unreachable, protocol), *_note_on_also_true(dataset, ready.encoded)]
+    also_true = len(ready.encoded.also_true)
+    return LinkPredictionResult(protocol, ties, summary, int(unscored.sum()), unreachable, notes, also_true)
 
 
 def evaluate_few_shot(
@@ -291,7 +298,8 @@ def evaluate_few_shot(
             ready.scorer, ready.encoded, shots, protocol=options.protocol, ties=options.ties, report=report
         )
     without = _unreachable(ready.scorer, queries, options.protocol)
-    return replace(figures, notes=[*ready.notes, *_note_on_new(without, options.protocol)])
+    notes = [*_note_on_new(without, options.protocol), *_note_on_also_true(asked.dataset, ready.encoded)]
+    return replace(figures, notes=[*ready.notes, *notes])
 
 
 def encoded_shots(model: EvaluatedModel, asked: LabelledShots) -> tuple[EncodedDataset, Shots]:
@@ -368,6 +376,15 @@ def _note_on_new(unreachable: int, protocol: Protocol) -> list[str]:
     if protocol == "all":
         return [f"{asked} with a new entity without a vector as answer, ranked behind all others"]
     return [f"{asked} with a new entity as answer, ranked behind all known ones"]
+
+
+def _note_on_also_true(dataset: Dataset, encoded: EncodedDataset) -> list[str]:
+    """How much of what else is true counts."""
+    named, used = 0 if dataset.also_true is None else len(dataset.also_true), len(encoded.also_true)
+    if not named:
+        return []
+    passed = f"; {named - used:,} with an entity or a relation of no other part passed over" if named > used else ""
+    return [f"{counted(used, 'triple')} that {'is' if used == 1 else 'are'} also true, no wrong answers{passed}"]
 
 
 def _refined(given: Given, settings: RefineSettings | None, progress: bool, least: int) -> Given:

@@ -36,6 +36,7 @@ class FewShotFigures:
     all, known, new: over all questions, over those with a known answer, and over those with a new one
     by_given: by the number of given triples that the newcomer is in
     unscored: questions about a newcomer or over a relation without a vector, whose candidates are all equal
+    also_true: triples that were no wrong answers beside those of the parts
     notes: what a user should know, in words
     """
 
@@ -48,6 +49,7 @@ class FewShotFigures:
     new: RankSummary
     by_given: tuple[GivenFigures, ...]
     unscored: int
+    also_true: int = 0
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,7 +58,8 @@ class FewShotFigures:
         head |= {"protocol": self.protocol, "ties": self.ties}
         parts = {"known": _figures(self.known), "new": _figures(self.new)}
         by_given = [{"given": row.given} | _figures(row.summary) for row in self.by_given]
-        return head | _figures(self.all) | {"unscored": self.unscored} | parts | {"by_given": by_given}
+        counts = {"unscored": self.unscored, "also_true": self.also_true}
+        return head | _figures(self.all) | counts | parts | {"by_given": by_given}
 
     def __str__(self) -> str:
         parts = f"known answers {self.known.mrr:.3f}, new answers {self.new.mrr:.3f}"
@@ -99,4 +102,5 @@ def few_shot_figures(
         RankSummary.of(ranks[is_new]),
         by_given,
         int((~scorer.answerable(queries)).sum()),
+        len(dataset.also_true),
     )

@@ -110,6 +110,12 @@ class Triples:
             )
         return notes
 
+    def beside(self, entities: Vocabulary, relations: Vocabulary) -> Triples:
+        """The same as triples beside a graph: one that shares a label with that one does not stand alone."""
+        if not self.first_alone or (self.select(np.array([0])).encoded(entities, relations) < 0).all():
+            return self
+        return replace(self, first_alone=False)
+
     def columns(self) -> tuple[Any, Any, Any]:
         """Heads, relations and tails as Arrow arrays of labels."""
         return (

@@ -34,6 +34,7 @@ from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.approximate import ApproximateIndex
 from ookg.simulation.trust import Trust
 from ookg.storage.checkpoint import MODEL_FILE, Checkpoint, load_checkpoint, read_description, update_states
+from ookg.storage.companions import companion_place
 from ookg.storage.journal import Batch, Kind, Triple, Written
 from ookg.storage.journals import open_journal
 from ookg.storage.names import Stamp, add_names, names_stamp, stored_names
@@ -116,7 +117,7 @@ class Status:
     update: None for a model that cannot be updated; gain: None, as it is not measured before
     why_not: why it cannot be updated, as `update` says it; None where it can
     network: how the network was trained that counts in answers, as plain values; None where there is none
-    unfinished: the last batch of an update that has begun and not ended; None where there is none
+    unfinished: the last batch of an update whose state is there, as it was interrupted or is under way; else None
     """
 
     version: int
@@ -459,7 +460,9 @@ class LivingModel:
         """How much is new, and what an update would mean."""
         self.refresh()
         current = self._current()
-        begun = [number for number in update_states(self.directory) if number > current.version.checkpoint.journal]
+        checkpoint = current.version.checkpoint
+        places = (self.directory, *(companion_place(self.directory, name) for name in checkpoint.companions))
+        begun = {number for place in places for number in update_states(place) if number >= checkpoint.journal}
         return replace(status_of(current), unfinished=max(begun, default=None))
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ookg.errors import InputError, no_triples
+from ookg.errors import InputError, lacks_triples
 from ookg.graph.index import GraphIndex
 from ookg.graph.triples import Triples
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint
@@ -38,7 +38,7 @@ def network_of(
     report: called with the number of steps done, those of both its parts together
     """
     if checkpoint.graph is None or not len(checkpoint.graph):
-        raise no_triples(checkpoint.graph is None, "a network is trained on triples")
+        raise lacks_triples(checkpoint.graph is None, "a network is trained on triples")
     settings = network_settings(settings)
     place, begun = choose_device(device), time.perf_counter()
     index, further = _index_of(checkpoint, given)

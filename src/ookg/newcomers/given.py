@@ -84,7 +84,7 @@ def find_given(
 
     new_relations: whether relations that only the given triples have get vectors; the published protocols have none
     """
-    triples = as_triples(triples)
+    triples = as_triples(triples).beside(known.entities, known.relations)
     if triples.truth is not None and not triples.truth.all():
         raise InputError(f"{triples.source}: it holds triples labelled false; what is given must be true")
     entities = known.entities.extended(triples.entities.labels)

@@ -29,7 +29,7 @@ def made_claims(
     unseen: which of the triples the vectors have not learned; the true claims are among these then
     """
     if not len(triples):
-        raise InputError("this model has no triples to make claims of; give labelled ones (`valid=...`)")
+        raise InputError("this model has no triples from which claims could be made; give labelled ones (`valid=...`)")
     triples, random = np.asarray(triples).astype(np.int64), np.random.default_rng(0)
     if unseen is None:
         size = min(most, max(1, round(SAMPLE_SHARE * len(triples))))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ookg.errors import InputError, no_triples
+from ookg.errors import InputError, lacks_triples
 from ookg.evidence.combined import GraphEvidence
 from ookg.evidence.network import AnswerNetwork
 from ookg.graph.statistics import GraphStatistics
@@ -199,7 +199,7 @@ def simulate(
 def require_triples(checkpoint: Checkpoint) -> None:
     """Refuse a model without triples."""
     if checkpoint.statistics is None or not len(checkpoint.triples):
-        raise no_triples(checkpoint.statistics is None, "known entities are made new again from their triples")
+        raise lacks_triples(checkpoint.statistics is None, "known entities are made new again from their triples")
 
 
 def require_two(num_hidden: int) -> None:

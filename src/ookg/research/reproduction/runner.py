@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from ookg.system.machine import device_name, is_gpu, versions
 if TYPE_CHECKING:
     import torch
 
-    from ookg.datasets.few_shot import FewShotDataset
+    from ookg.graph.ids import TripleIds
 
 # What measuring the times takes, about.
 EFFICIENCY_SECONDS = {"gpu": 120.0, "cpu": 3600.0}
@@ -214,16 +214,16 @@ def _source(name: str) -> str:
     return FEW_SHOT_SETS[name].source if name in FEW_SHOT_SETS else name
 
 
-def few_shot_dataset(name: str, data: str | Path | None = None) -> FewShotDataset:
-    """A few-shot data set with all that other data sets know to be true, as far as these are here."""
+def further_truth(name: str, others: Sequence[str], data: str | Path | None = None) -> TripleIds | None:
+    """What other data sets know to be true of a few-shot one, as its ids; None where one of them is not here."""
     from ookg.datasets.few_shot import load_few_shot
     from ookg.datasets.folder import find_dataset, load_dataset
 
-    dataset = load_few_shot(name, data)
-    named = {more for one in FEW_SHOT_SETS.values() if one.source == dataset.name for more in one.also_true}
-    there = [load_dataset(more, data) for more in sorted(named) if find_dataset(more, data) is not None]
-    parts = [part for more in there for part in (more.train, more.valid, more.aux, more.test)]
-    return dataset.with_also_true(*parts) if parts else dataset
+    if any(find_dataset(other, data) is None for other in others):
+        return None
+    there = [load_dataset(other, data) for other in others]
+    parts = [part for other in there for part in (other.train, other.valid, other.aux, other.test)]
+    return replace(load_few_shot(name, data), also_true=None).with_also_true(*parts).encoded.also_true
 
 
 class _DatasetReader:
@@ -280,6 +280,12 @@ class _DatasetReader:
             raise InputError(f"data set {name}: is packed as one without tasks; pack it again")
         return dataset
 
+    def further_truth(self, name: str) -> TripleIds | None:
+        """What other data sets know to be true of a few-shot one; None where not all of them are here as text."""
+        source, others = _source(name), FEW_SHOT_SETS[name].also_true
+        is_text = bool(others) and find_packed(source, self.data) is None
+        return further_truth(source, others, self.data) if is_text else None
+
     def __call__(self, name: str) -> EncodedDataset | EncodedGrowth | EncodedFewShot:
         """The data set of that name."""
         if self._last is None or self._last.name != name:
@@ -295,7 +301,9 @@ class _DatasetReader:
 
             return load_growing(name, self.data).encoded
         if name in FEW_SHOT_SOURCES:
-            return few_shot_dataset(name, self.data).encoded
+            from ookg.datasets.few_shot import load_few_shot
+
+            return load_few_shot(name, self.data).encoded
         from ookg.datasets.folder import load_dataset
 
         return EncodedDataset.of(load_dataset(OWN_SETS[name].folder if name in OWN_SETS else name, self.data))
@@ -317,7 +325,8 @@ def _finish(
         dataset = growing.dataset_of(0)
     else:
         dataset = datasets.newcomers(job.dataset) if few_shot is None else few_shot.known
-    context = Context(dataset, job.seed, device, places.cache, progress, growing, few_shot, job.dataset)
+    truth = None if few_shot is None else datasets.further_truth(job.dataset)
+    context = Context(dataset, job.seed, device, places.cache, progress, growing, few_shot, truth, job.dataset)
     begun = time.perf_counter()
     trained = method.train(context)
     train_seconds = context.seconds_of(time.perf_counter() - begun)

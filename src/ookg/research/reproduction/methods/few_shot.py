@@ -26,7 +26,7 @@ SECONDS = {"gpu": 30.0, "cpu": 3_000.0}  # of a training, about
 # For tuning: how many known entities are hidden, and for which numbers of triples newcomers are simulated.
 MOST_HIDDEN, KNOTS = 1000, (1, 3)
 MOST_LINKS = 5  # of an entity, that the network is given in training
-WITH_ENCODER = {"steps": 7_000, "encoder_steps": 8_000, "encoder_batch": 1024}
+WITH_ENCODER = {"steps": 7_000, "encoder_steps": 8_000, "encoder_batch": 256}
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class FewShotMethod(Method):
         from ookg.newcomers.refinement import default_refinement
         from ookg.simulation.choosing import choose_ways_at
 
-        dataset, shots = _alone(_few_shot(context)), FEW_SHOT_SETS[context.name].shots
+        dataset, shots = _few_shot(context), FEW_SHOT_SETS[context.name].shots
         refine = [
             default_refinement(embedding, _base(model, context.seed).margin)
             for model, embedding in zip(self.models, embeddings, strict=True)
@@ -172,9 +172,11 @@ class FewShotMethod(Method):
     def figures(self, context: Context, trained: FewShotVectors, variant: Variant) -> dict[str, float]:
         """The figures of test over all questions, by the kind of answer and by the number of given triples.
 
-        Those of valid are what settings are chosen by. Where more is known to be true, also those without it as wrong
-        answers.
+        Those of valid are what settings are chosen by. Where other data sets know more to be true, there are also
+        figures in which that is no wrong answer.
         """
+        import numpy as np
+
         from ookg.evaluation.few_shot import few_shot_figures
 
         dataset = _few_shot(context)
@@ -185,14 +187,15 @@ class FewShotMethod(Method):
             margins = [_base(model, context.seed).margin for model in self.models]
             case = FewShotCase(trained.embeddings, dataset, shots, margins, trained.ways, trained.network)
             scorer = self.scorer_of(case)
-            measured = few_shot_figures(scorer, _alone(dataset), shots, protocol=variant.protocol)
+            measured = few_shot_figures(scorer, dataset, shots, protocol=variant.protocol)
             parts = {"mrr": measured.all, "mrr-known": measured.known, "mrr-new": measured.new}
             found = {f"{prefix}{name}": summary.mrr for name, summary in parts.items() if summary.queries}
             found |= {f"{prefix}hits@{k}": measured.all.to_dict()[f"hits@{k}"] for k in (1, 3, 10)}
             found |= {f"{prefix}mrr.given-{row.given}": row.summary.mrr for row in measured.by_given}
             figures |= found
-            if len(dataset.also_true):
-                summary = few_shot_figures(scorer, dataset, shots, protocol=variant.protocol).all
+            if context.further_truth is not None:
+                more = replace(dataset, also_true=np.concatenate([dataset.also_true, context.further_truth]))
+                summary = few_shot_figures(scorer, more, shots, protocol=variant.protocol).all
                 shares = {f"hits@{k}": summary.to_dict()[f"hits@{k}"] for k in (1, 3, 10)}
                 without = {"mrr": summary.mrr, **shares}
                 figures |= {f"{prefix}{name}{WITH_ALSO_TRUE}": value for name, value in without.items()}
@@ -218,13 +221,6 @@ def _few_shot(context: Context) -> EncodedFewShot:
     if context.few_shot is None:
         raise TypeError(f"{context.dataset.name} has no tasks")
     return context.few_shot
-
-
-def _alone(dataset: EncodedFewShot) -> EncodedFewShot:
-    """The data set as its folder has it, whatever other sets are here."""
-    from ookg.datasets.encoded import no_triples
-
-    return replace(dataset, also_true=no_triples())
 
 
 def uniform_closed_form(case: FewShotCase) -> Scorer:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ookg.datasets.encoded import EncodedDataset, Task
     from ookg.datasets.shots import EncodedFewShot
     from ookg.datasets.snapshots import EncodedGrowth
+    from ookg.graph.ids import TripleIds
     from ookg.graph.statistics import GraphStatistics
     from ookg.models.embedding import Embedding
     from ookg.research.reproduction.cache import ModelCache, Settings, TrainedModel
@@ -162,6 +163,7 @@ class Context:
     name: of the data set as the tables have it; dataset: as ids, of a growing set its first snapshot, of a few-shot set
         what is known; cache: the trained models that are there
     growing: the growing set, for methods that follow one; few_shot: the few-shot set, for methods that answer its tasks
+    further_truth: (triples, 3) what other data sets know to be true of that one; None where they are not here
     """
 
     dataset: EncodedDataset
@@ -171,6 +173,7 @@ class Context:
     show_progress: bool = False
     growing: EncodedGrowth | None = None
     few_shot: EncodedFewShot | None = None
+    further_truth: TripleIds | None = None
     name: str = ""
     _ledger: Ledger = field(default_factory=Ledger)
 
