@@ -13,6 +13,7 @@ import pytest
 import ookg
 from conftest import SMALL, random_triples
 from few_shot_sets import KNOWN, write_few_shot_set
+from interruptions import interrupted_trainings
 from ookg.cli import main
 from ookg.datasets.few_shot import load_few_shot
 from ookg.errors import InputError, ModelFileError, TrainingInterrupted
@@ -36,7 +37,6 @@ from ookg.simulation.tuning import TuningSettings
 from ookg.simulation.ways import Way, Ways
 from ookg.storage.checkpoint import check_model, read_description, version_files
 from ookg.training.continuing import UpdateSettings
-from ookg.training.loop import TrainingRun
 
 ROTATE = SMALL.changed({"model": "rotate"})
 NEW = [("n0", "r0", "e1"), ("n0", "r1", "e2"), ("n1", "r0", "n0"), ("n1", "r2", "e3"), ("n2", "r7", "e5")]
@@ -270,28 +270,15 @@ def test_an_update_lets_all_learn_and_readers_have_what_belongs_together(directo
 
 
 @pytest.mark.parametrize("is_changed", [True, False])
-def test_an_interrupted_update_of_a_companion_is_told(
-    directory: Path, is_changed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_update_of_a_companion_is_told(directory: Path, is_changed: bool) -> None:
     living = ookg.open(directory)
     if is_changed:
         living.add(NEW)
-    real = TrainingRun.run
-
-    def stopped(run: TrainingRun, report: Any = None) -> object:
-        if run.state_path is None:
-            return real(run, report)
-        run.trainer.step()
-        run.save()
-        raise TrainingInterrupted("stopped")
-
-    monkeypatch.setattr(TrainingRun, "run", stopped)
-    with pytest.raises(TrainingInterrupted):
+    with interrupted_trainings(), pytest.raises(TrainingInterrupted):
         living.update(QUICK)
     assert not list(directory.glob("update-to-*"))
     assert list(directory.glob("companions/*/update-to-*"))
     assert living.status().unfinished == int(is_changed)
-    monkeypatch.setattr(TrainingRun, "run", real)
     living.update(QUICK)
     assert living.status().unfinished is None
 

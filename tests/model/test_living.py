@@ -6,7 +6,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import torch
 
 import ookg
 from conftest import SMALL, random_triples
+from interruptions import interrupted_trainings
 from ookg.cli.status import status_in_words
 from ookg.errors import InputError, ModelFileError, TrainingInterrupted
 from ookg.extension.questions import AnswerOptions
@@ -272,26 +272,12 @@ def test_what_comes_during_an_update_stays_for_the_next(directory: Path, monkeyp
 
 
 @pytest.fixture
-def interrupted(directory: Path, monkeypatch: pytest.MonkeyPatch) -> ookg.LivingModel:
+def interrupted(directory: Path) -> ookg.LivingModel:
     """A model whose update to batch 1 was stopped on the way; then batch 2 came."""
-    from ookg.training.loop import TrainingRun
-
     living = ookg.open(str(directory))
     living.add(NEW)
-    real = TrainingRun.run
-
-    def stopped(run: TrainingRun, report: Any = None) -> object:
-        if run.state_path is None:  # what is new is placed first
-            return real(run, report)
-        for _ in range(3):
-            run.trainer.step()
-        run.save()
-        raise TrainingInterrupted("stopped")
-
-    monkeypatch.setattr(TrainingRun, "run", stopped)
-    with pytest.raises(TrainingInterrupted):
+    with interrupted_trainings(3), pytest.raises(TrainingInterrupted):
         living.update(QUICK)
-    monkeypatch.setattr(TrainingRun, "run", real)
     assert list(update_states(directory)) == [1]
     living.add([("n5", "r0", "e1")])
     return living
