@@ -22,9 +22,9 @@ MEASURES = {
     "mrr-snapshot": "MRR in its snapshot",
     "mrr-known": "MRR, known answers",
     "mrr-new": "MRR, new answers",
-    f"mrr{WITH_ALSO_TRUE}": "MRR, more filtered",
-    f"hits@1{WITH_ALSO_TRUE}": "Hits@1, more filtered",
-    f"hits@10{WITH_ALSO_TRUE}": "Hits@10, more filtered",
+    f"mrr{WITH_ALSO_TRUE}": "MRR, GEN's filter",
+    f"hits@1{WITH_ALSO_TRUE}": "Hits@1, GEN's filter",
+    f"hits@10{WITH_ALSO_TRUE}": "Hits@10, GEN's filter",
 }
 THREE_DIGITS = ("mrr", "mrr-snapshot", "mrr-known", "mrr-new", f"mrr{WITH_ALSO_TRUE}")
 LESS_IS_BETTER = ("seconds",)

@@ -214,15 +214,14 @@ def _source(name: str) -> str:
     return FEW_SHOT_SETS[name].source if name in FEW_SHOT_SETS else name
 
 
-def further_truth(name: str, others: Sequence[str], data: str | Path | None = None) -> TripleIds | None:
-    """What other data sets know to be true of a few-shot one, as its ids; None where one of them is not here."""
+def further_truth(name: str, other: str, data: str | Path | None = None) -> TripleIds | None:
+    """What a growing data set states beyond a few-shot one, in the ids of that; None where it is not here."""
     from ookg.datasets.few_shot import load_few_shot
-    from ookg.datasets.folder import find_dataset, load_dataset
+    from ookg.datasets.growing import find_growing, load_growing
 
-    if any(find_dataset(other, data) is None for other in others):
+    if find_growing(other, data) is None:
         return None
-    there = [load_dataset(other, data) for other in others]
-    parts = [part for other in there for part in (other.train, other.valid, other.aux, other.test)]
+    parts = [part for snapshot in load_growing(other, data).snapshots for part in snapshot.parts]
     return replace(load_few_shot(name, data), also_true=None).with_also_true(*parts).encoded.also_true
 
 
@@ -281,10 +280,11 @@ class _DatasetReader:
         return dataset
 
     def further_truth(self, name: str) -> TripleIds | None:
-        """What other data sets know to be true of a few-shot one; None where not all of them are here as text."""
-        source, others = _source(name), FEW_SHOT_SETS[name].also_true
-        is_text = bool(others) and find_packed(source, self.data) is None
-        return further_truth(source, others, self.data) if is_text else None
+        """What a further data set states about a few-shot one; None where not both are here as text."""
+        source, other = _source(name), FEW_SHOT_SETS[name].also_true
+        if other is None or find_packed(source, self.data) is not None:
+            return None
+        return further_truth(source, other, self.data)
 
     def __call__(self, name: str) -> EncodedDataset | EncodedGrowth | EncodedFewShot:
         """The data set of that name."""

@@ -163,7 +163,7 @@ class Context:
     name: of the data set as the tables have it; dataset: as ids, of a growing set its first snapshot, of a few-shot set
         what is known; cache: the trained models that are there
     growing: the growing set, for methods that follow one; few_shot: the few-shot set, for methods that answer its tasks
-    further_truth: (triples, 3) what other data sets know to be true of that one; None where they are not here
+    further_truth: (triples, 3) what a further data set states about that one; None where it is not here
     """
 
     dataset: EncodedDataset
