@@ -1,9 +1,11 @@
 """The training of a network on a GPU: checked against plain PyTorch, timed beside it, and run on packed graphs.
 
     python benchmarks/network_gpu.py [GRAPH.npz ...] [--steps N] [--batch N] [--most-links N] [--seeds N] [--out FOLDER]
+        [--encoder-steps N] [--encoder-batch N]
 
 A graph is a file with the arrays `triples` (triples, 3) and `sizes`: entities and relations. Networks are written as
-FOLDER/GRAPH-SEED.pt, parameters by name in 16 bits. Needs nothing beyond PyTorch, Triton and NumPy.
+FOLDER/GRAPH-SEED.pt, encoders of the vectors in GRAPH-SEED.npy beside the graph as FOLDER/GRAPH-SEED-encoder.pt,
+parameters by name in 16 bits. Needs nothing beyond PyTorch, Triton and NumPy.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from ookg.graph.index import GraphIndex
+from ookg.system.progress import Reporter
 from ookg.training import network_gpu
-from ookg.training.encoder import EncoderTraining, draw_questions
+from ookg.training.encoder import EncoderTraining, draw_questions, train_encoder
 from ookg.training.network import NetworkGraph, NetworkSettings, NewAnswers, Questions, RelationNetwork
 from ookg.training.network_gpu import Batch, DenseGraph, DenseNetwork, MessageSum
 from ookg.training.network_training import Episodes, train_network, weight_of_new
@@ -136,6 +140,8 @@ def main() -> None:
     parser.add_argument("--most-links", type=int)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--encoder-steps", type=int, default=0)
+    parser.add_argument("--encoder-batch", type=int, default=1024)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--no-check", action="store_true")
@@ -150,22 +156,37 @@ def main() -> None:
         entities, relations = (int(size) for size in arrays["sizes"][:2])
         index = GraphIndex.of(arrays["triples"].astype(np.int64), entities, relations)
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+            name = f"{path.stem}-{seed}"
             settings = NetworkSettings(
-                steps=arguments.steps, batch=arguments.batch, most_links=arguments.most_links, seed=seed
+                steps=arguments.steps,
+                batch=arguments.batch,
+                most_links=arguments.most_links,
+                seed=seed,
+                encoder_steps=arguments.encoder_steps,
+                encoder_batch=arguments.encoder_batch,
             )
-            begun = time.perf_counter()
+            if settings.steps:
+                write(name, partial(train_network, index, settings, device), arguments.out)
+            if settings.encoder_steps:
+                vectors = torch.from_numpy(np.load(path.with_name(f"{name}.npy")))
+                write(f"{name}-encoder", partial(train_encoder, index, vectors, settings, device), arguments.out)
 
-            def report(done: int, figure: Callable[[], str] | None = None) -> None:
-                if done % 2000 == 0 and figure is not None:
-                    say(f"{path.stem}, seed {seed}: step {done}, {figure()}")  # noqa: B023 (called in this round)
 
-            network = train_network(index, settings, device, report)
-            if device == "cuda":
-                torch.cuda.synchronize()
-            seconds = time.perf_counter() - begun
-            say(f"{path.stem}, seed {seed}: {arguments.steps} steps in {seconds:.1f} s")
-            state = {name: table.half().cpu() for name, table in network.state_dict().items()}
-            torch.save({"state": state, "seconds": seconds}, arguments.out / f"{path.stem}-{seed}.pt")
+def write(name: str, train: Callable[[Reporter], torch.nn.Module], folder: Path) -> None:
+    """Train, say how long it took, and write the parameters."""
+
+    def report(done: int, figure: Callable[[], str] | None = None) -> None:
+        if done % 2000 == 0 and figure is not None:
+            say(f"{name}: step {done}, {figure()}")
+
+    begun = time.perf_counter()
+    trained = train(report)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    seconds = time.perf_counter() - begun
+    say(f"{name}: {seconds:.1f} s")
+    state = {name: table.half().cpu() for name, table in trained.state_dict().items()}
+    torch.save({"state": state, "seconds": seconds}, folder / f"{name}.pt")
 
 
 if __name__ == "__main__":
