@@ -24,9 +24,9 @@ from ookg.graph.index import GraphIndex
 from ookg.system.progress import Reporter
 from ookg.training import network_gpu
 from ookg.training.encoder import EncoderTraining, draw_questions, train_encoder
-from ookg.training.network import NetworkGraph, NetworkSettings, NewAnswers, Questions, RelationNetwork
+from ookg.training.network import NetworkGraph, NetworkSettings, Questions, RelationNetwork
 from ookg.training.network_gpu import Batch, DenseGraph, DenseNetwork, MessageSum
-from ookg.training.network_training import Episodes, train_network, weight_of_new
+from ookg.training.network_training import Episodes, train_network
 
 BEGUN = time.perf_counter()
 
@@ -47,20 +47,15 @@ def random_graph(entities: int, relations: int, triples: int) -> GraphIndex:
 def check(device: str) -> None:
     """Logits and gradients on the device, in 16 bits, against the network itself in 32."""
     index = random_graph(500, 7, 9000)
-    settings = NetworkSettings(batch=16, share_new=0.5, most_links=8)  # so few that a batch has room for all
+    settings = NetworkSettings(batch=16, most_links=8)  # so few that a batch has room for all
     graph, network = NetworkGraph.of(index), RelationNetwork(14, 0).eval()
     episodes = Episodes(graph, settings)
     drawn = episodes.drawn()
     whole = torch.from_numpy(Batch.packed(drawn, episodes, settings))
-    numbers = np.arange(settings.batch)
-    hidden_of, hidden = np.append(numbers, numbers[drawn.is_new]), np.append(drawn.entity, drawn.answer[drawn.is_new])
-    given = drawn.asked, drawn.of, episodes.link[drawn.given], episodes.other[drawn.given], hidden_of, hidden
-    copies = drawn.copied, episodes.link[drawn.copies], episodes.other[drawn.copies]
-    questions = Questions(*map(torch.from_numpy, given))
-    known, new = network(graph, questions, None, NewAnswers(settings.batch, *map(torch.from_numpy, copies)))
-    plain = torch.cat([known.view(settings.batch, -1), new], dim=1)
+    given = drawn.entity, drawn.asked, drawn.of, episodes.link[drawn.given], episodes.other[drawn.given]
+    plain = network(graph, Questions(*map(torch.from_numpy, given))).view(settings.batch, -1)
     is_seen = torch.ones_like(plain, dtype=torch.bool)
-    is_seen[hidden_of, hidden] = False
+    is_seen[np.arange(settings.batch), drawn.entity] = False
     gradients = {}
     for place, dtype in (("cpu", torch.float32), (device, torch.bfloat16)):
         network = network.to(place)
@@ -69,7 +64,7 @@ def check(device: str) -> None:
         logits = dense.logits(batch).detach().cpu()
         error = float((logits - plain)[is_seen].norm() / plain[is_seen].norm())
         network.zero_grad()
-        dense.loss(batch, weight_of_new(graph, settings)).backward()  # type: ignore[no-untyped-call]
+        dense.loss(batch).backward()  # type: ignore[no-untyped-call]
         gradients[place] = torch.cat([one.grad.flatten().cpu() for one in network.parameters() if one.grad is not None])
         say(f"logits on {place} in {dtype}: relative error {error:.1e}")
     error = float((gradients[device] - gradients["cpu"]).norm() / gradients["cpu"].norm())
@@ -122,7 +117,7 @@ def compare(device: str) -> None:
         for _ in range(12):
             torch.cuda.synchronize()
             begun = time.perf_counter()
-            dense.loss(batch, 0.0).backward()  # type: ignore[no-untyped-call]
+            dense.loss(batch).backward()  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()
             seconds.append(time.perf_counter() - begun)
         times[name] = sorted(seconds)[len(seconds) // 2]

@@ -128,7 +128,7 @@ def reference(network: RelationNetwork, triples: IntArray, asked: Asked, like_ne
             arrived = arrived + states.get(far, untouched) * weight("second", code ^ 1)
         degree = len(links.get(answer, []))
         state = layer(1, states.get(answer, untouched), arrived, degree)
-        facts = [np.log1p(stood[answer]), answer in start, 0.1 * np.log(max(1, degree)), 0]
+        facts = [np.log1p(stood[answer]), answer in start, 0.1 * np.log(max(1, degree))]
         features = torch.cat([state, q, torch.tensor(facts, dtype=torch.float32)])
         units = torch.relu(network.readout @ features + network.readout_bias)
         scores[answer] = float(network.out[0] @ units)
@@ -173,11 +173,9 @@ def test_asking_and_training_compute_the_same() -> None:
     for asked in asked_of(KNOWN):
         rows = graph.rows_of(torch.tensor([asked.entity]))[0]
         apart = rows[graph.other[rows] != asked.entity]
-        one, zeros = torch.tensor([asked.entity]), torch.zeros(len(apart), dtype=torch.int64)
-        questions = Questions(
-            torch.tensor([asked.code]), zeros, graph.link[apart], graph.other[apart], torch.tensor([0]), one
-        )
-        logits, _ = network(graph, questions)
+        entity, code = torch.tensor([asked.entity]), torch.tensor([asked.code])
+        zeros = torch.zeros(len(apart), dtype=torch.int64)
+        logits = network(graph, Questions(entity, code, zeros, graph.link[apart], graph.other[apart]))
         said = evidence["network"].of_question(asked)
         if not len(apart):
             assert not len(said.entities)

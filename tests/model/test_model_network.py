@@ -201,6 +201,21 @@ def test_one_of_another_form_is_refused_when_it_is_asked(directory: Path) -> Non
         scores(Model.load(directory))
 
 
+def test_one_of_before_new_answers_were_left_out_of_the_training_is_read(directory: Path) -> None:
+    model = Model.load(directory)
+    network = model.checkpoint.network
+    assert network is not None
+    readout = network.arrays["readout"]
+    wider = np.concatenate([readout, np.ones((len(readout), 1), dtype=np.float32)], axis=1)
+    settings = network.about["settings"] | {"share_new": 0.1}
+    about = network.about | {"settings": settings, "digest": None}
+    write_network(directory, replace(network, arrays=network.arrays | {"readout": wider}, about=about))
+    earlier = Model.load(directory)
+    assert earlier.checkpoint.network is not None
+    assert earlier.checkpoint.network.arrays["readout"].shape == wider.shape
+    assert scores(earlier) == scores(model)
+
+
 HIDING = HidingSettings(sample=6)
 LEFT_OUT = "the network is left out: entities that are hidden leave gaps that it would see"
 
@@ -374,8 +389,8 @@ def test_the_same_network_is_the_same_whenever_it_was_trained(directory: Path) -
         {"most_links": True},
         {"learning_rate": "x"},
         {"learning_rate": -1.0},
-        {"share_new": 2.0},
-        {"share_new": float("nan")},
+        {"learning_rate": 2.0},
+        {"learning_rate": float("nan")},
         {"steps": 0, "encoder_steps": 0},
         {"steps": -1},
         {"encoder_steps": -1},

@@ -1,4 +1,4 @@
-"""The GPU's way to train a network: its logits are those of the network, and it learns."""
+"""The GPU's way to train a network: its logits and its loss are those of the CPU's, and it learns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from ookg.graph.index import GraphIndex
-from ookg.training.network import NetworkGraph, NetworkSettings, NewAnswers, Questions, RelationNetwork
+from ookg.training.network import NetworkGraph, NetworkSettings, Questions, RelationNetwork
 from ookg.training.network_gpu import Batch, DenseGraph, DenseNetwork, MessageSum, train_on_gpu
-from ookg.training.network_training import Drawn, Episodes, train_network
+from ookg.training.network_training import Drawn, Episodes, _Episode, _loss, train_network
 
 ENTITIES, RELATIONS = 40, 3
 
@@ -31,32 +31,27 @@ def network(seed: int = 0) -> RelationNetwork:
 
 
 @pytest.mark.parametrize("most_links", [None, 3])
-def test_logits_are_those_of_the_network(most_links: int | None) -> None:
-    settings = NetworkSettings(batch=12, share_new=0.5, most_links=most_links, seed=3)
+def test_logits_and_loss_are_those_of_the_network(most_links: int | None) -> None:
+    settings = NetworkSettings(batch=12, most_links=most_links, seed=3)
     known, asking = graph(), network()
     episodes = Episodes(known, settings)
     drawn = episodes.drawn()
-    assert drawn.is_new.any()
-    assert not drawn.is_new.all()
     batch = Batch.unpacked(torch.from_numpy(Batch.packed(drawn, episodes, settings)), settings)
-    logits = DenseNetwork(asking, DenseGraph(known, "cpu"), torch.float32, compiles=False).logits(batch)
-    numbers = np.arange(settings.batch)
-    hidden_of = np.append(numbers, numbers[drawn.is_new])
-    hidden = np.append(drawn.entity, drawn.answer[drawn.is_new])
-    link, other = episodes.link, episodes.other
-    arrays = drawn.asked, drawn.of, link[drawn.given], other[drawn.given], hidden_of, hidden
-    copies = drawn.copied, link[drawn.copies], other[drawn.copies]
-    of_known, of_new = asking(
-        known,
-        Questions(*map(torch.from_numpy, arrays)),
-        None,
-        NewAnswers(settings.batch, *map(torch.from_numpy, copies)),
-    )
-    is_seen = torch.ones(settings.batch, ENTITIES, dtype=torch.bool)
-    is_seen[hidden_of, hidden] = False  # these are no candidates
-    expected = of_known.view(settings.batch, ENTITIES)
-    torch.testing.assert_close(logits[:, :ENTITIES][is_seen], expected[is_seen], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(logits[:, ENTITIES:], of_new, rtol=1e-4, atol=1e-4)
+    dense = DenseNetwork(asking, DenseGraph(known, "cpu"), torch.float32, compiles=False)
+    arrays = drawn.entity, drawn.asked, drawn.of, episodes.link[drawn.given], episodes.other[drawn.given]
+    questions, numbers = Questions(*map(torch.from_numpy, arrays)), np.arange(settings.batch)
+    expected = asking(known, questions).view(settings.batch, ENTITIES)
+    is_candidate = torch.ones(settings.batch, ENTITIES, dtype=torch.bool)
+    is_candidate[numbers, drawn.entity] = False
+    logits = dense.logits(batch)
+    torch.testing.assert_close(logits[is_candidate], expected[is_candidate], rtol=1e-4, atol=1e-4)
+    # The loss of a CPU is the same if each entity is a candidate that stands for itself.
+    is_candidate[drawn.true_of, drawn.true] = False
+    is_candidate[numbers, drawn.answer] = True
+    of, entities = is_candidate.nonzero().T
+    right = torch.searchsorted(of * ENTITIES + entities, torch.from_numpy(numbers * ENTITIES + drawn.answer))
+    plain = _loss(asking, known, _Episode(questions, (of, entities), torch.zeros(len(of)), right))
+    torch.testing.assert_close(dense.loss(batch), plain, rtol=1e-4, atol=1e-4)
 
 
 def test_the_gradient_is_that_of_the_plain_sum() -> None:
@@ -87,13 +82,16 @@ def test_what_a_question_has_no_room_for_is_cut_off() -> None:
 
 
 def planted() -> GraphIndex:
-    """Who works for a company lives in its town. Relations: 0 works for, 1 lies in, 2 lives in."""
+    """Who works for a company lives in its town. Relations: 0 works for, 1 lies in, 2 lives in.
+
+    The last entity has no triple.
+    """
     people, companies, towns = 120, 12, 4
     triples = [(people + c, 1, people + companies + c % towns) for c in range(companies)]
     for person in range(people):
         company = person % companies
         triples += [(person, 0, people + company), (person, 2, people + companies + company % towns)]
-    return GraphIndex.of(np.array(triples), people + companies + towns, 3)
+    return GraphIndex.of(np.array(triples), people + companies + towns + 1, 3)
 
 
 @pytest.mark.parametrize("train", [train_on_gpu, None])
@@ -102,10 +100,9 @@ def test_both_ways_learn_a_rule(train: Callable[..., RelationNetwork] | None) ->
     settings = NetworkSettings(steps=150, batch=16, negatives=32, seed=1)
     known = NetworkGraph.of(index)
     trained = train(known, settings, "cpu") if train else train_network(index, settings)
-    # A newcomer works for company 7, which lies in town 3.
-    arrays = [[4], [0], [0], [120 + 7], [], []]
-    questions = Questions(*(torch.tensor(one, dtype=torch.int64) for one in arrays))
-    logits, _ = trained(known, questions, None, None)
+    # A newcomer, the last entity, works for company 7, which lies in town 3.
+    arrays = [index.num_entities - 1], [4], [0], [0], [120 + 7]
+    logits = trained(known, Questions(*map(torch.tensor, arrays)))
     assert int(logits.argmax()) == 120 + 12 + 3
 
 

@@ -221,15 +221,7 @@ class Network(Source):
         state = network.layer(1, states[at], arrived + start, _column(degree))
         is_linked = np.zeros(size, dtype=np.bool_)
         is_linked[neighbours] = True
-        facts = np.stack(
-            [
-                np.log1p(times[answers]),
-                is_linked[answers],
-                0.1 * np.log(np.maximum(degree, 1)),
-                np.zeros(len(answers)),  # none of them is new
-            ],
-            axis=1,
-        )
+        facts = np.stack([np.log1p(times[answers]), is_linked[answers], 0.1 * np.log(np.maximum(degree, 1))], axis=1)
         logits = network.read_out(state, vector.expand(len(answers), -1), torch.from_numpy(facts.astype(np.float32)))
         return answers, logits.numpy()
 

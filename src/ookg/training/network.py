@@ -46,7 +46,6 @@ class NetworkSettings:
     steps: of the part that reads the graph; with 0 there is none
     batch: questions per step; negatives: other entities per question, half of them answers to the same relation
         (on a GPU every entity counts instead)
-    share_new: of the questions whose answer is treated as new as well
     most_links: the most links that a question is given, as newcomers come with so many; None: up to all there are
     encoder_steps, encoder_batch: steps of the encoder beside it, and questions per step; with 0 steps there is none
     """
@@ -56,7 +55,6 @@ class NetworkSettings:
     negatives: int = 128
     most_links: int | None = None
     learning_rate: float = 5e-3
-    share_new: float = 0.1
     seed: int = 0
     encoder_steps: int = 0
     encoder_batch: int = 64
@@ -79,10 +77,9 @@ class NetworkSettings:
                 raise InputError(f"`{name}` {value!r}; it must be a whole number from {least} to {most}")
         if not self.steps and not self.encoder_steps:
             raise InputError("`steps` 0 and `encoder_steps` 0 leave nothing to train; give at least one of them more")
-        for name in ("learning_rate", "share_new"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise InputError(f"`{name}` {value!r}; it must be a number from 0 to 1")
+        rate = self.learning_rate
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+            raise InputError(f"`learning_rate` {rate!r}; it must be a number from 0 to 1")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, with the form of the network; without an encoder they are those of before there was one."""
@@ -161,29 +158,14 @@ def _spans(starts: Tensor, entities: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """Questions about entities that are new, or are treated so. All are numbers on one device.
+    """Questions about known entities as if they were new. All are numbers on one device.
 
-    asked: (questions,) the link that is asked
+    entity, asked: (questions,) nothing is seen of the entity but what is given; the link that is asked
     of: (links,) the question that each given link belongs to; link, neighbour: (links,) what is given
-    hidden_of, hidden: known entities that a question must see nothing of
     """
 
+    entity: Tensor
     asked: Tensor
-    of: Tensor
-    link: Tensor
-    neighbour: Tensor
-    hidden_of: Tensor
-    hidden: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class NewAnswers:
-    """Answers that are new: (links,) the number of each link's entity, its link and the known entity at the other end.
-
-    Links are directed from the new entity.
-    """
-
-    count: int
     of: Tensor
     link: Tensor
     neighbour: Tensor
@@ -206,7 +188,7 @@ class _Reached:
 
 
 def fill_parameters(module: nn.Module, arrays: Mapping[str, Array], kind: str) -> None:
-    """Give a module parameters from arrays, to be asked; of tables their first rows, as many as it has.
+    """Give a module parameters from arrays, to be asked; of tables their first rows and columns, as many as it has.
 
     What does not fit raises a ValueError. kind: what the module is, with its article
     """
@@ -215,7 +197,7 @@ def fill_parameters(module: nn.Module, arrays: Mapping[str, Array], kind: str) -
         raise ValueError(f"it has not the parameters of {kind}")
     for name, table in state.items():
         part = torch.from_numpy(np.array(arrays[name], dtype=np.float32))
-        part = part[: len(table)] if part.ndim and table.ndim else part
+        part = part[tuple(map(slice, table.shape))] if part.ndim == table.ndim else part
         if part.shape != table.shape:
             raise ValueError(f"{name!r} has the shape {tuple(part.shape)} instead of {tuple(table.shape)}")
         if not torch.isfinite(part).all():
@@ -253,8 +235,9 @@ class RelationNetwork(nn.Module):
         self.shift = nn.ParameterList([nn.Parameter(torch.zeros(WIDTH)) for _ in range(2)])
         self.scale = nn.ParameterList([nn.Parameter(torch.ones(WIDTH)) for _ in range(2)])
         self.offset = nn.ParameterList([nn.Parameter(torch.zeros(WIDTH)) for _ in range(2)])
-        # Of the state, the vector of the asked relation, and four facts.
-        self.readout = normal(HIDDEN, 2 * WIDTH + 4, std=(2 * WIDTH) ** -0.5)
+        # Of the state, the vector of the asked relation, and three facts. Earlier networks have another column: a fact
+        # that is 0 for all known answers.
+        self.readout = normal(HIDDEN, 2 * WIDTH + 3, std=(2 * WIDTH) ** -0.5)
         self.readout_bias = nn.Parameter(torch.zeros(HIDDEN))
         self.out = normal(1, HIDDEN, std=HIDDEN**-0.5)
 
@@ -294,12 +277,13 @@ class RelationNetwork(nn.Module):
     def _first_step(self, graph: NetworkGraph, questions: Questions, asked: Tensor) -> _Reached:
         """What the links reach."""
         size, links, device = graph.num_entities, self.num_links, graph.device
-        total = len(questions.asked) * size
+        number = len(questions.asked)
+        total = number * size
         begins = self.weights("start", asked)[questions.of * links + questions.link]
         carried = self.weights("first", asked)
         row, given = graph.rows_of(questions.neighbour)
         keys = questions.of[given] * size + graph.other[row]
-        hidden = questions.hidden_of * size + questions.hidden
+        hidden = torch.arange(number, device=device) * size + questions.entity
         is_hidden = torch.zeros(total, dtype=torch.bool, device=device)
         is_hidden[hidden] = True
         kept = ~is_hidden[keys]
@@ -313,8 +297,7 @@ class RelationNetwork(nn.Module):
         carries = carried.index_select(0, questions.of[given] * links + graph.link[row])
         arrived = start.index_add(0, place[keys], begins.index_select(0, given) * carries)
         missing, answers = (torch.zeros(total, device=device) for _ in range(2))
-        row, gone = graph.rows_of(questions.hidden)
-        of = questions.hidden_of[gone]
+        row, of = graph.rows_of(questions.entity)
         far = of * size + graph.other[row]
         missing.index_add_(0, far, torch.ones(len(far), device=device))
         answers.index_add_(0, far, (graph.link[row] == questions.asked[of]).float())
@@ -324,13 +307,9 @@ class RelationNetwork(nn.Module):
         return _Reached(place, state, start * seen, missing, answers)
 
     def forward(
-        self,
-        graph: NetworkGraph,
-        questions: Questions,
-        entities: tuple[Tensor, Tensor] | None = None,
-        new: NewAnswers | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of known answers, and (questions, new) of new ones.
+        self, graph: NetworkGraph, questions: Questions, entities: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """(answers,) logits.
 
         entities: for which questions, and which known entities; None: all entities for each question in turn
         """
@@ -360,11 +339,8 @@ class RelationNetwork(nn.Module):
         seen.index_add_(0, where, graph.kind_count[kind] * ((graph.kind[kind] ^ 1) == questions.asked[of[where]]))
         seen = (seen - reached.answers[keys]).clamp_min(0).log1p()
         linked = (start != 0).any(dim=1).float()
-        facts = torch.stack([seen, linked, 0.1 * degree[:, 0].log(), torch.zeros_like(seen)], dim=1)
-        logits = self.read_out(state, asked[of], facts)
-        if new is None:
-            return logits, torch.zeros(len(questions.asked), 0, device=device)
-        return logits, self._new_answers(graph, questions, asked, reached, new)
+        facts = torch.stack([seen, linked, 0.1 * degree[:, 0].log()], dim=1)
+        return self.read_out(state, asked[of], facts)
 
     def _pulled(
         self, graph: NetworkGraph, reached: _Reached, second: Tensor, untouched: Tensor, entities: tuple[Tensor, Tensor]
@@ -389,32 +365,9 @@ class RelationNetwork(nn.Module):
         arrived = torch.zeros(total, WIDTH, device=graph.device)
         return arrived.index_add(0, of[where] * graph.num_entities + graph.other[row], more * carries)
 
-    def _new_answers(
-        self, graph: NetworkGraph, questions: Questions, asked: Tensor, reached: _Reached, new: NewAnswers
-    ) -> Tensor:
-        """(questions, new answers) logits: messages come over the links of each."""
-        number, device = len(asked), graph.device
-        of = torch.arange(number, device=device)[:, None]
-        place = reached.place[of * graph.num_entities + new.neighbour]
-        is_reached = (place >= 0)[..., None]
-        start = torch.where(is_reached, reached.start[place], 0.0)
-        state = torch.where(is_reached, reached.state[place], self.untouched()[None])
-        back = of * self.num_links + (new.link ^ 1)
-        nothing = torch.zeros(number, new.count, WIDTH, device=device)
-        degree = torch.bincount(new.of, minlength=new.count).clamp_min(1)
-        flat = degree.repeat(number)[:, None]
-        empty = nothing.view(-1, WIDTH)
-        first = nothing.index_add(1, new.of, start * self.weights("first", asked)[back])
-        mine = self.layer(0, empty, first.view(-1, WIDTH), flat)
-        last = nothing.index_add(1, new.of, state * self.weights("second", asked)[back])
-        mine = self.layer(1, mine, last.view(-1, WIDTH), flat)
-        facts = torch.zeros(len(mine), 4, device=device)
-        facts[:, 2], facts[:, 3] = 0.1 * flat[:, 0].log(), 1.0
-        return self.read_out(mine, asked.repeat_interleave(new.count, dim=0), facts).view(number, new.count)
-
     def read_out(self, state: Tensor, asked: Tensor, facts: Tensor) -> Tensor:
-        """(answers,) logits. facts: (answers, 4) log(1 + how often it was this answer), whether the asked entity is
-        linked to it, a tenth of the logarithm of its degree, and whether it is new
+        """(answers,) logits. facts: (answers, 3) log(1 + how often it was this answer), whether the asked entity is
+        linked to it, and a tenth of the logarithm of its degree
         """
         units = linear(torch.cat([state, asked, facts], dim=1), self.readout, self.readout_bias)
         return linear(relu(units), self.out)[:, 0]

@@ -24,13 +24,12 @@ from torch.nn.functional import cross_entropy, dropout, layer_norm, linear, one_
 from ookg.errors import InputError
 from ookg.system.progress import Reporter
 from ookg.training.network import DROPOUT, WIDTH, NetworkGraph, NetworkSettings, RelationNetwork
-from ookg.training.network_training import Drawn, Episodes, learning_rate_at, weight_of_new
+from ookg.training.network_training import Drawn, Episodes, learning_rate_at
 from ookg.types import IntArray
 
 PIECE = 128  # the most links that one program sums up
 TILE = 1024  # columns of one program
 LINKS_EACH = 192  # given links that a question has room for on average, where it may have any number
-COPY_LINKS_EACH = 16  # the same for the new copy of its answer
 TRUE_EACH = 160  # right answers that a question has room for on average
 AHEAD = 100  # batches that are drawn before they are needed
 OUT_OF_REACH = -1e9  # the logit of what is no candidate
@@ -106,24 +105,17 @@ class _Arrived(torch.autograd.Function):
 class Batch:
     """The questions of one step, as numbers of fixed lengths.
 
-    entity, asked, answer, is_new, has_copy: (questions,)
+    entity, asked, answer: (questions,)
     of, link, neighbour: (links,) given links; what fills up has a hidden entity as neighbour, and says nothing
-    copy_of, copy_link, copy_neighbour, copy_counts: links of the new copies of answers; those that fill up count 0
     true_of, true: right answers, the asked entity among them
     """
 
     entity: Tensor
     asked: Tensor
     answer: Tensor
-    is_new: Tensor
-    has_copy: Tensor
     of: Tensor
     link: Tensor
     neighbour: Tensor
-    copy_of: Tensor
-    copy_link: Tensor
-    copy_neighbour: Tensor
-    copy_counts: Tensor
     true_of: Tensor
     true: Tensor
 
@@ -132,32 +124,22 @@ class Batch:
         """Those of all parts."""
         number, most = settings.batch, settings.most_links
         links = number * min(LINKS_EACH, most or LINKS_EACH)
-        copies = number * min(COPY_LINKS_EACH, most or COPY_LINKS_EACH)
-        return [number] * 5 + [links] * 3 + [copies] * 4 + [number * TRUE_EACH] * 2
+        return [number] * 3 + [links] * 3 + [number * TRUE_EACH] * 2
 
     @classmethod
     def packed(cls, drawn: Drawn, episodes: Episodes, settings: NetworkSettings) -> IntArray:
         """All parts one after the other."""
         lengths = dict(zip((field.name for field in fields(cls)), cls.lengths(settings), strict=True))
         of, given = _cut(drawn.of, drawn.given, lengths["of"], episodes.random)
-        copied, copies = _cut(drawn.copied, drawn.copies, lengths["copy_of"], episodes.random)
-        questions = np.arange(len(drawn.entity))
-        true_of, true = np.append(questions, drawn.true_of), np.append(drawn.entity, drawn.true)
         parts = {
             "entity": drawn.entity,
             "asked": drawn.asked,
             "answer": drawn.answer,
-            "is_new": drawn.is_new,
-            "has_copy": np.bincount(copied, minlength=len(questions)) > 0,
             "of": of,
             "link": episodes.link[given],
             "neighbour": episodes.other[given],
-            "copy_of": copied,
-            "copy_link": episodes.link[copies],
-            "copy_neighbour": episodes.other[copies],
-            "copy_counts": np.ones(len(copied), dtype=np.int64),
-            "true_of": true_of,
-            "true": true,
+            "true_of": np.append(np.arange(len(drawn.entity)), drawn.true_of),
+            "true": np.append(drawn.entity, drawn.true),
         }
         fill = {"neighbour": drawn.entity[0], "true": drawn.entity[0]}
         whole = np.empty(sum(lengths.values()), dtype=np.int64)
@@ -208,7 +190,7 @@ class DenseNetwork:
         self.read_out: Callable[..., Tensor] = torch.compile(_read_out) if compiles else _read_out
 
     def logits(self, batch: Batch) -> Tensor:
-        """(questions, entities + questions) of all entities, and of the new copies of the answers."""
+        """(questions, entities)"""
         network, graph, dtype = self.network, self.graph, self.dtype
         number, size, links = len(batch.asked), graph.num_entities, graph.num_links
         device = batch.asked.device
@@ -218,31 +200,19 @@ class DenseNetwork:
         start = torch.zeros(size * number, WIDTH, device=device)
         start = start.index_add(0, batch.neighbour * number + batch.of, begins).view(size, number, WIDTH).to(dtype)
         seen = torch.ones(size * number, device=device, dtype=dtype)
-        hidden = torch.where(batch.is_new > 0, batch.answer, batch.entity)
-        for entity in (batch.entity, hidden):
-            seen.index_fill_(0, entity * number + questions, 0)
-        seen = seen.view(size, number)
+        seen = seen.index_fill_(0, batch.entity * number + questions, 0).view(size, number)
         start = start * seen[..., None]
         every_link = torch.ones(links, number, device=device, dtype=dtype)
         degree = graph.arriving(seen, every_link).clamp_min(1)
         times = graph.arriving(seen, one_hot(batch.asked, links).T.to(dtype).contiguous())
         per_link = (1 / degree).to(dtype)[..., None]
-        copy_degree = torch.zeros(number, device=device).index_add(0, batch.copy_of, batch.copy_counts.float())
-        copy_degree = copy_degree.clamp_min(1)[:, None].expand(number, number)
-        per_copy_link = (1 / copy_degree).to(dtype)[..., None]
-        state, copies = start, torch.zeros(number, number, WIDTH, device=device, dtype=dtype)
-        dropped = DROPOUT if network.training else 0.0
+        state, dropped = start, DROPOUT if network.training else 0.0
         for step, name in enumerate(("first", "second")):
             carried = network.weights(name, asked).view(number, links, WIDTH).transpose(0, 1)
             carried = carried.reshape(links, number * WIDTH).to(dtype).contiguous()
-            flat = state.reshape(size, number * WIDTH)
-            arrived = _Arrived.apply(flat, carried, graph).view_as(state)  # type: ignore[no-untyped-call]
-            over = flat.index_select(0, batch.copy_neighbour) * carried.index_select(0, batch.copy_link ^ 1)
-            at_copies = torch.zeros_like(copies).view(number, -1)
-            at_copies = at_copies.index_add(0, batch.copy_of, over * batch.copy_counts[:, None].to(dtype))
+            arrived = _Arrived.apply(state.reshape(size, -1), carried, graph)  # type: ignore[no-untyped-call]
             mix = network.mix[step].to(dtype), network.shift[step].to(dtype), network.scale[step], network.offset[step]
-            copies = self.layer(copies, at_copies.view_as(copies), per_copy_link, *mix, dropped)
-            state = self.layer(state, arrived + start, per_link, *mix, dropped) * seen[..., None]
+            state = self.layer(state, arrived.view_as(state) + start, per_link, *mix, dropped) * seen[..., None]
         of_state, of_asked, of_facts = network.readout.split(  # type: ignore[no-untyped-call]
             [WIDTH, WIDTH, network.readout.shape[1] - 2 * WIDTH], dim=1
         )
@@ -250,34 +220,17 @@ class DenseNetwork:
         said = linear(asked, of_asked, network.readout_bias).to(dtype)
         out = network.out.to(dtype)
         linked = (start.detach() != 0).any(dim=-1)
-        nothing = torch.zeros_like(linked)
-        facts = torch.stack([times.log1p(), linked, 0.1 * degree.log(), nothing], dim=-1).to(dtype)
-        known = self.read_out(state, facts, said, weights, out)
-        none, one = torch.zeros_like(copy_degree), torch.ones_like(copy_degree)
-        facts = torch.stack([none, none, 0.1 * copy_degree.log(), one], dim=-1).to(dtype)
-        return torch.cat([known, self.read_out(copies, facts, said, weights, out)]).float().T
+        facts = torch.stack([times.log1p(), linked, 0.1 * degree.log()], dim=-1).to(dtype)
+        return self.read_out(state, facts, said, weights, out).float().T
 
-    def loss(self, batch: Batch, one_new: float) -> Tensor:
-        """The mean of -log p(right answer) among all candidates.
-
-        one_new: the logarithm of how many new entities each new copy stands for
-        """
+    def loss(self, batch: Batch) -> Tensor:
+        """The mean of -log p(right answer) among all entities that are not right as well."""
         logits = self.logits(batch)
-        number, width = logits.shape
-        size = self.graph.num_entities
-        questions = torch.arange(number, device=logits.device)
-        is_new = batch.is_new > 0
-        out = torch.zeros(number, width, dtype=torch.bool, device=logits.device)
-        out[:, size:] |= batch.has_copy == 0
-        flat = out.view(-1)
-        flat.index_fill_(0, batch.true_of * width + batch.true, True)
-        flat.index_fill_(0, questions * width + size + questions, True)
-        right = torch.where(is_new, size + questions, batch.answer)
-        flat.index_fill_(0, questions * width + right, False)
-        stands_for = torch.zeros(number, width, device=logits.device)
-        stands_for[:, size:] = one_new
-        stands_for.view(-1).index_fill_(0, questions * width + right, 0.0)
-        return cross_entropy((logits + stands_for).masked_fill(out, OUT_OF_REACH), right)
+        number, size = logits.shape
+        out = torch.zeros(number * size, dtype=torch.bool, device=logits.device)
+        out.index_fill_(0, batch.true_of * size + batch.true, True)
+        out.index_fill_(0, torch.arange(number, device=logits.device) * size + batch.answer, False)
+        return cross_entropy(logits.masked_fill(out.view_as(logits), OUT_OF_REACH), batch.answer)
 
 
 def train_on_gpu(
@@ -299,13 +252,12 @@ def _trained(
     dense = DenseNetwork(network, DenseGraph(graph, device), dtype, compiles=on_gpu)
     rate = torch.tensor(0.0, device=device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4, capturable=on_gpu, fused=on_gpu)
-    one_new = weight_of_new(graph, settings)
     episodes = Episodes(graph, settings)
     whole = torch.from_numpy(Batch.packed(episodes.drawn(), episodes, settings)).to(device)
     last_loss = torch.zeros((), device=device)
 
     def step() -> None:
-        loss = dense.loss(Batch.unpacked(whole, settings), one_new)
+        loss = dense.loss(Batch.unpacked(whole, settings))
         optimizer.zero_grad(set_to_none=not on_gpu)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(network.parameters(), 1.0, foreach=True)

@@ -16,15 +16,8 @@ from ookg.errors import InputError
 from ookg.graph.index import GraphIndex
 from ookg.kernels.threads import one_torch_thread
 from ookg.system.progress import Reporter
-from ookg.training.network import (
-    NetworkGraph,
-    NetworkSettings,
-    NewAnswers,
-    Questions,
-    RelationNetwork,
-    network_settings,
-)
-from ookg.types import BoolArray, FloatArray, IntArray
+from ookg.training.network import NetworkGraph, NetworkSettings, Questions, RelationNetwork, network_settings
+from ookg.types import Array, FloatArray, IntArray
 
 WARM_UP = 200  # steps in which the learning rate rises
 MOST_GIVEN = 512  # links of one question
@@ -38,20 +31,16 @@ EPISODES = 33  # the purpose of the random stream that draws questions
 class Drawn:
     """The questions of one step, about known entities as if they were new.
 
-    entity, asked, answer, is_new: (questions,) is_new: whether the answer is treated as new as well
-    of, given: (links,) for which question, and which row of the graph; copied, copies: the same for new copies of the
-        answers, which every question has
+    entity, asked, answer: (questions,)
+    of, given: (links,) for which question, and which row of the graph
     true_of, true: all right answers of each question that the graph has
     """
 
     entity: IntArray
     asked: IntArray
     answer: IntArray
-    is_new: BoolArray
     of: IntArray
     given: IntArray
-    copied: IntArray
-    copies: IntArray
     true_of: IntArray
     true: IntArray
 
@@ -76,29 +65,23 @@ class Episodes:
         row = self.starts[entity] + (self.random.random(number) * self.degree[entity]).astype(np.int64)
         asked, answer = self.link[row], self.other[row]
         of, given = self._links(entity, row)
-        copied, copies = self._links(answer, np.full(number, -1))
-        apart = self.other[copies] != entity[copied]
-        copied, copies = copied[apart], copies[apart]
-        has_copy = np.bincount(copied, minlength=number) > 0
-        is_new = (self.random.random(number) < self.settings.share_new) & has_copy & (answer != entity)
-        # Nothing passes what is hidden: no link of the entity to itself, and none to an answer that is new.
-        apart = (self.other[given] != entity[of]) & ~(is_new[of] & (self.other[given] == answer[of]))
+        apart = self.other[given] != entity[of]  # nothing passes what is hidden
         of, given = of[apart], given[apart]
         begin, end = (
             np.searchsorted(self.owner_link, entity * self.num_links + asked, side) for side in ("left", "right")
         )
         true_of = np.repeat(np.arange(number), end - begin)
         true = self.other[np.arange(len(true_of)) + (begin - np.cumsum(end - begin) + end - begin)[true_of]]
-        return Drawn(entity, asked, answer, is_new, of, given, copied, copies, true_of, true)
+        return Drawn(entity, asked, answer, of, given, true_of, true)
 
     def _links(self, entity: IntArray, besides: IntArray) -> tuple[IntArray, IntArray]:
-        """Some links of each entity: their questions, and their rows. besides: a row that is left out
+        """Some links of each entity: their questions, and their rows. besides: the row that is left out
 
         Half of the entities have all that may be given, the others a number that is drawn evenly in its logarithm.
         """
         degree, number = self.degree[entity], len(entity)
         most = np.minimum(degree, min(MOST_GIVEN, self.settings.most_links or MOST_GIVEN))
-        fewer = (np.maximum(most, 1) ** self.random.random(number)).astype(np.int64)
+        fewer = (most ** self.random.random(number)).astype(np.int64)
         count = np.where(self.random.random(number) < 0.5, most, fewer)
         of = np.repeat(np.arange(number), count)
         place = np.arange(len(of)) - (np.cumsum(count) - count)[of]
@@ -116,15 +99,13 @@ class _Episode:
 
     entities: for which questions, and which known entities; weight: (entities,) the logarithm of how many entities each
         one stands for
-    right: (questions,) the place of the right answer among the entities; is_new: whether its new copy is right instead
+    right: (questions,) the place of the right answer among the entities
     """
 
     questions: Questions
     entities: tuple[Tensor, Tensor]
     weight: Tensor
     right: Tensor
-    is_new: Tensor
-    new: NewAnswers
 
 
 class _SampledEpisodes:
@@ -144,25 +125,19 @@ class _SampledEpisodes:
     def _next(self) -> _Episode:
         drawn, link, other = self.episodes.drawn(), self.episodes.link, self.episodes.other
         size, number = self.graph.num_entities, len(drawn.entity)
-        questions = np.arange(number)
         of, given = self._affordable(drawn.of, drawn.given)
-        copied, copies = self._affordable(drawn.copied, drawn.copies)
         known_of, known, weight = self._candidates(drawn)
-        right = np.searchsorted(known_of * size + known, questions * size + drawn.answer)
+        right = np.searchsorted(known_of * size + known, np.arange(number) * size + drawn.answer)
         weight[right] = 0.0
-        hidden_of = np.append(questions, questions[drawn.is_new])
-        hidden = np.append(drawn.entity, drawn.answer[drawn.is_new])
 
-        def moved(*arrays: IntArray) -> list[Tensor]:
-            return [torch.from_numpy(np.ascontiguousarray(array)).to(self.graph.device) for array in arrays]
+        def moved(array: Array) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(self.graph.device)
 
         return _Episode(
-            Questions(*moved(drawn.asked, of, link[given], other[given], hidden_of, hidden)),
-            (moved(known_of)[0], moved(known)[0]),
-            torch.from_numpy(weight.astype(np.float32)).to(self.graph.device),
-            moved(right)[0],
-            torch.from_numpy(drawn.is_new).to(self.graph.device),
-            NewAnswers(number, *moved(copied, link[copies], other[copies])),
+            Questions(*map(moved, (drawn.entity, drawn.asked, of, link[given], other[given]))),
+            (moved(known_of), moved(known)),
+            moved(weight.astype(np.float32)),
+            moved(right),
         )
 
     def _affordable(self, of: IntArray, row: IntArray) -> tuple[IntArray, IntArray]:
@@ -227,21 +202,15 @@ def learning_rate_at(step: int, settings: NetworkSettings) -> float:
     return settings.learning_rate * rising_and_falling(step, settings.steps)
 
 
-def weight_of_new(graph: NetworkGraph, settings: NetworkSettings) -> float:
-    """The logarithm of how many new entities each new copy stands for, if as large a share of all entities is new."""
-    return math.log(max(1.0, settings.share_new * graph.num_entities / settings.batch))
-
-
 def _trained(
     graph: NetworkGraph, settings: NetworkSettings, device: torch.device | str, report: Reporter | None
 ) -> RelationNetwork:
     network = RelationNetwork(graph.num_links, settings.seed).to(device).train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=1e-4, foreach=True)
-    one_new = weight_of_new(graph, settings)
     for step, episode in enumerate(_SampledEpisodes(graph, settings)):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate_at(step, settings)
-        loss = _loss(network, graph, episode, one_new)
+        loss = _loss(network, graph, episode)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -251,21 +220,10 @@ def _trained(
     return network.requires_grad_(False).eval()
 
 
-def _loss(network: RelationNetwork, graph: NetworkGraph, episode: _Episode, one_new: float) -> Tensor:
-    """The mean of -log p(right answer) among all entities, estimated from the candidates.
-
-    one_new: the logarithm of how many new entities each new candidate stands for
-    """
-    known, new = network(graph, episode.questions, episode.entities, episode.new)
-    number = len(episode.right)
-    rows = torch.arange(number, device=graph.device)
-    right = torch.where(episode.is_new, new[rows, rows], known[episode.right])
-    weighted = known + episode.weight
-    weighted = weighted.index_fill(0, episode.right[episode.is_new], -torch.inf)  # the known copy of a new answer
-    own = torch.zeros_like(new).fill_diagonal_(-torch.inf)
-    others = new + one_new + own  # its new copy, where the known one is right
-    every = torch.cat([others.reshape(-1), torch.where(episode.is_new, new[rows, rows], -torch.inf), weighted])
-    of = torch.cat([rows.repeat_interleave(number), rows, episode.entities[0]])
-    top = torch.full((number,), -torch.inf, device=graph.device).scatter_reduce(0, of, every.detach(), "amax")
-    total = torch.zeros(number, device=graph.device).index_add(0, of, (every - top[of]).exp())
-    return (total.log() + top - right).mean()
+def _loss(network: RelationNetwork, graph: NetworkGraph, episode: _Episode) -> Tensor:
+    """The mean of -log p(right answer) among all entities, estimated from the candidates."""
+    logits: Tensor = network(graph, episode.questions, episode.entities) + episode.weight
+    of, number = episode.entities[0], len(episode.right)
+    top = torch.full((number,), -torch.inf, device=graph.device).scatter_reduce(0, of, logits.detach(), "amax")
+    total = torch.zeros(number, device=graph.device).index_add(0, of, (logits - top[of]).exp())
+    return (total.log() + top - logits[episode.right]).mean()
