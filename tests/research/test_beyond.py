@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from ookg.cli import main
 from ookg.datasets.encoded import EncodedDataset
 from ookg.datasets.folder import load_dataset
 from ookg.errors import InputError
-from ookg.evaluation.measuring import figures_of
+from ookg.evaluation.measuring import figures_of, queries_of
 from ookg.evidence.claims import feature_names
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, CombinedScorer, GraphEvidence, RankingWeights
+from ookg.graph.statistics import GraphStatistics
 from ookg.newcomers.embedder import find_newcomers
-from ookg.newcomers.reducer import Correlation, Degree
+from ookg.newcomers.reducer import Correlation, Degree, Precision
 from ookg.newcomers.refinement import RefineSettings
 from ookg.research.reproduction import Places, reproduce
 from ookg.research.reproduction.cache import TrainedModel
@@ -28,6 +30,8 @@ from ookg.research.reproduction.methods import network as network_methods
 from ookg.research.reproduction.methods.beyond import BEYOND_METHODS
 from ookg.research.reproduction.tables import Cell
 from ookg.scoring.scorer import TranslationScorer
+from ookg.simulation.ways import WaysScorer
+from ookg.training.continuing import Growth, UpdateSettings, continue_training
 from ookg.training.settings import PRESETS
 
 RANKS, CLAIMS = "FB15k-Head-10", "WN11-Head-1000"
@@ -155,6 +159,43 @@ def test_refined_figures_are_those_of_fitted_vectors(done: tuple[Places, list[Ce
     }
 
 
+def test_after_an_update_newcomers_are_answered_like_known_entities(done: tuple[Places, list[Cell]]) -> None:
+    """By the vectors of the update, and by what the graph says where nothing in it is new any more."""
+    places, _ = done
+    dataset = encoded(places, RANKS)
+    context = Context(dataset, 0, torch.device("cpu"), places.cache)
+    method = METHODS["By default, after an update"]
+    before = METHODS["By default"].train(context)[0]
+    (found,) = method.train(context)
+    settings = INV_TRANSE.training(RANKS, 0)
+    growth = Growth(dataset.train, dataset.aux, dataset.num_entities, dataset.num_relations)
+    after = continue_training(before.embedding, growth, settings, UpdateSettings()).embedding
+    torch.testing.assert_close(found.embedding.entities, after.entities[: dataset.num_known], rtol=0, atol=0)
+    assert not torch.equal(found.embedding.entities, before.embedding.entities)
+    training = stored(places, RANKS, method.name)["settings"]["training"]
+    assert training["update"] == asdict(UpdateSettings()) | {"lr_drops": list(UpdateSettings().lr_drops)}
+    triples = np.concatenate([dataset.train, dataset.aux])
+    nothing = dataset.aux[:0]
+    graph = GraphStatistics.count(triples, dataset.num_entities, dataset.num_relations)
+    of_all = TranslationScorer(find_newcomers(after, graph, triples, nothing, Precision()))
+    questions = queries_of(dataset, "paper")
+    scorer = method.scorer(context, [found], method.variants(RANKS)[0])
+    assert isinstance(scorer, WaysScorer)
+    torch.testing.assert_close(
+        scorer.vectors.answer_scores(questions), of_all.answer_scores(questions)[:, : dataset.num_known]
+    )
+    one_by_one = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_relations)
+    together = GraphEvidence.count(triples, nothing, dataset.num_relations)
+    spoke = []
+    for name in ("links", "paths", "company"):
+        said = [
+            one[name].of_answers(questions, dataset.num_known, torch.device("cpu")) for one in (one_by_one, together)
+        ]
+        torch.testing.assert_close(*said)
+        spoke += [name] if said[0].any() else []
+    assert "company" in spoke, spoke
+
+
 def test_what_is_there_is_reused(done: tuple[Places, list[Cell]], monkeypatch: pytest.MonkeyPatch) -> None:
     places, cells = done
     results = {path: path.read_bytes() for path in Path(places.out).rglob("*.json")}
@@ -177,7 +218,8 @@ def test_what_is_there_is_reused(done: tuple[Places, list[Cell]], monkeypatch: p
 def test_bases_are_trained_once_for_all_methods(done: tuple[Places, list[Cell]]) -> None:
     places, _ = done
     counts = {folder.name: len(list(folder.glob("*.safetensors"))) for folder in Path(str(places.models)).iterdir()}
-    assert counts == {RANKS: 3, CLAIMS: 1, f"{CLAIMS}, simulated": 1}  # one of them is the network
+    # Of ranks, the two models, the network and the vectors after an update.
+    assert counts == {RANKS: 4, CLAIMS: 1, f"{CLAIMS}, simulated": 1}
 
 
 def test_other_settings_are_refused(done: tuple[Places, list[Cell]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ookg.newcomers.embedder import Newcomers
     from ookg.scoring.scorer import Scorer
     from ookg.simulation.ways import Ways
+    from ookg.training.continuing import UpdateSettings
     from ookg.training.network import NetworkSettings
 
 # How new vectors are fitted, by family of data sets.
@@ -116,95 +117,140 @@ class BeyondMethod(Method):
 
 
 @dataclass(frozen=True)
+class _UpdatedSettings:
+    """What updated vectors depend on."""
+
+    vectors: Mapping[str, Any]
+    update: UpdateSettings
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"vectors": dict(self.vectors), "update": asdict(self.update)}
+
+
+@dataclass(frozen=True)
 class ByDefault(Method):
-    """What `ookg predict` does with nothing said: by each newcomer's number of triples, with all evidence."""
+    """What `ookg predict` does with nothing said: by each newcomer's number of triples, with all evidence.
+
+    updated: the vectors are those after an update, in which known ones learn from the given triples too
+    network: whether a graph neural network counts, trained on the known and the given triples
+    """
 
     name: str
     bases: tuple[InverseMethod, ...]
+    updated: bool = False
+    network: bool = False
     tasks: tuple[Task, ...] = LINK_PREDICTION
     beyond_paper: ClassVar[bool] = True
 
     def training(self, dataset: str, seed: int) -> BeyondSettings:
-        """The bases' settings, and the ways."""
-        options = {"ways": [way.to_dict() for way in self.ways], "new_relations": True}
+        """The bases' settings, the ways, and those of the update and of the network."""
+        options: dict[str, Any] = {"ways": [way.to_dict() for way in self.ways], "new_relations": True}
+        if self.updated:
+            options["update"] = asdict(_update())
+        if self.network:
+            options["network"] = _network(seed).to_dict()
         return BeyondSettings(tuple(base.training(dataset, seed).to_dict() for base in self.bases), options)
 
     @property
     def ways(self) -> Ways:
         """How newcomers are answered, by their number of triples."""
+        from ookg.evidence.network import Network, default_weights
         from ookg.simulation.ways import DEFAULT_WAYS
 
-        return DEFAULT_WAYS
+        if not self.network:
+            return DEFAULT_WAYS
+        return DEFAULT_WAYS.with_learned(lambda triples: default_weights(triples, (Network.name,)))
 
-    def network(self, context: Context) -> AnswerNetwork | None:
-        """What is asked beside all else."""
-        del context
-        return None
+    def train(self, context: Context) -> list[Newcomers]:
+        """The new entities under each base."""
+        return [self._newcomers(context, base) for base in self.bases]
 
-    def train(self, context: Context) -> list[Embedding]:
-        """The vectors of the known entities."""
-        return [base.train(context) for base in self.bases]
-
-    def scorer(self, context: Context, trained: list[Embedding], variant: Variant) -> Scorer:
-        """The new entities by precision weights, new relations with them, and the evidence of the graph."""
-        del variant
-        from ookg.evidence.combined import GraphEvidence
+    def _newcomers(self, context: Context, base: InverseMethod) -> Newcomers:
+        """By precision weights and with new relations; or by the vectors that an update gave all of them."""
+        from ookg.graph.statistics import GraphStatistics
         from ookg.newcomers.embedder import find_newcomers
         from ookg.newcomers.reducer import Precision
+
+        dataset = context.dataset
+        if not self.updated:
+            return find_newcomers(base.train(context), context.graph, dataset.train, dataset.aux, Precision())
+        after = _updated(context, base)
+        known = replace(after, entities=after.entities[: dataset.num_known])
+        graph = GraphStatistics.count(dataset.train, dataset.num_known, dataset.num_relations)
+        found = find_newcomers(known, graph, dataset.train, dataset.aux, Precision())
+        found = found.with_room_for(dataset.num_entities - dataset.num_known)
+        return replace(found, refined=after.entities[dataset.num_known :])
+
+    def scorer(self, context: Context, trained: list[Newcomers], variant: Variant) -> Scorer:
+        """The new entities and relations, and the evidence of the graph."""
+        del variant
+        from ookg.evidence.combined import GraphEvidence
         from ookg.scoring.scorer import TranslationScorer
         from ookg.simulation.ways import WaysScorer
 
         dataset = context.dataset
         room = dataset.num_entities - dataset.num_known
-        scorers = []
-        for embedding in trained:
-            newcomers = find_newcomers(embedding, context.graph, dataset.train, dataset.aux, Precision())
-            scorers.append(TranslationScorer(newcomers.with_room_for(room)))
-        size, network = scorers[0].num_relations, self.network(context)
-        evidence = GraphEvidence.count(dataset.train, dataset.aux, size, network=network)
+        scorers = [TranslationScorer(newcomers.with_room_for(room)) for newcomers in trained]
+        network = _network_of(context) if self.network else None
+        evidence = GraphEvidence.count(dataset.train, dataset.aux, scorers[0].num_relations, network=network)
         return WaysScorer(scorers, evidence, self.ways, scorers[0].newcomers.counts)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
-        """Mostly those of the bases."""
-        return sum(base.rough_seconds(dataset, on_gpu) for base in self.bases)
+        """Those of the bases and of the network; an update takes a fifth of them."""
+        bases = sum(base.rough_seconds(dataset, on_gpu) for base in self.bases)
+        return (1.2 if self.updated else 1.0) * bases + self.network * NETWORK_SECONDS
+
+
+def _update() -> UpdateSettings:
+    """As `ookg update` does it."""
+    from ookg.training.continuing import UpdateSettings
+
+    return UpdateSettings()
+
+
+def _updated(context: Context, base: InverseMethod) -> Embedding:
+    """The vectors of known and new entities after an update with the given triples, or what is kept of them.
+
+    Its seconds are those of both trainings: where it is kept, the vectors before it are not looked at.
+    """
+    from ookg.models.embedding import Embedding
+    from ookg.research.reproduction.cache import TrainedModel
+    from ookg.system.machine import device_name
+    from ookg.training.continuing import Growth, continue_training
+
+    dataset, update = context.dataset, _update()
+    vectors = base.training(dataset.name, context.seed)
+
+    def train() -> TrainedModel:
+        growth = Growth(dataset.train, dataset.aux, dataset.num_entities, dataset.num_relations)
+        before = context.apart
+        embedding = base.train(before)
+        with context.progress(f"update of {dataset.name}", update.steps_for(growth, vectors)) as report:
+            found = continue_training(embedding, growth, vectors, update, report)
+        tensors = {"entities": found.embedding.entities, "relations": found.embedding.relations}
+        return TrainedModel(tensors, before.seconds_trained + found.seconds, device_name(context.device))
+
+    tensors = context.trained(_UpdatedSettings(vectors.to_dict(), update), train).tensors
+    return Embedding(vectors.geometry, tensors["entities"], tensors["relations"])
 
 
 def _network(seed: int) -> NetworkSettings:
     """Answers are known entities here, none of them new."""
-    return network_settings(seed, steps=7_000, batch=64, encoder_steps=0)
+    return network_settings(seed, steps=10_000, batch=64, encoder_steps=0)
 
 
-@dataclass(frozen=True)
-class WithNetwork(ByDefault):
-    """The same with a graph neural network that is trained on the known and the given triples."""
-
-    def training(self, dataset: str, seed: int) -> BeyondSettings:
-        """Those of the vectors and of the network, and the default ways with it."""
-        default = super().training(dataset, seed)
-        return BeyondSettings(default.bases, {**default.options, "network": _network(seed).to_dict()})
-
-    def network(self, context: Context) -> AnswerNetwork | None:
-        """Trained on all that is there when questions are asked, or kept."""
-        dataset = context.dataset
-        everything = replace(
-            dataset,
-            train=np.concatenate([dataset.train, dataset.aux]),
-            aux=dataset.aux[:0],
-            num_known=dataset.num_entities,
-            num_trained=dataset.num_relations,
-        )
-        return network_of(context, everything, _network(context.seed))
-
-    @property
-    def ways(self) -> Ways:
-        """The default ones, where there is a network."""
-        from ookg.evidence.network import Network, default_weights
-
-        return super().ways.with_learned(lambda triples: default_weights(triples, (Network.name,)))
-
-    def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
-        """Those of the vectors and of the network."""
-        return super().rough_seconds(dataset, on_gpu) + NETWORK_SECONDS
+def _network_of(context: Context) -> AnswerNetwork:
+    """Trained on all that is there when questions are asked, or kept."""
+    dataset = context.dataset
+    everything = replace(
+        dataset,
+        train=np.concatenate([dataset.train, dataset.aux]),
+        aux=dataset.aux[:0],
+        num_known=dataset.num_entities,
+        num_trained=dataset.num_relations,
+    )
+    return network_of(context, everything, _network(context.seed))
 
 
 @dataclass(frozen=True)
@@ -273,6 +319,8 @@ BEYOND_METHODS = (
     BeyondMethod("Combined", (INV_TRANSE,), refines=True, evidence=True),
     BeyondMethod("Combined TransE + RotatE", (INV_TRANSE, INV_ROTATE), refines=True, evidence=True),
     ByDefault("By default", (INV_TRANSE,)),
-    WithNetwork("By default, with network", (INV_TRANSE,)),
+    ByDefault("By default, with network", (INV_TRANSE,), network=True),
+    ByDefault("By default, after an update", (INV_TRANSE,), updated=True),
+    ByDefault("By default, after an update, with network", (INV_TRANSE,), updated=True, network=True),
     JudgeMethod("Judged TransE", (INV_TRANSE,)),
 )

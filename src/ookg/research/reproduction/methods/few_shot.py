@@ -26,7 +26,8 @@ SECONDS = {"gpu": 30.0, "cpu": 3_000.0}  # of a training, about
 # For tuning: how many known entities are hidden, and for which numbers of triples newcomers are simulated.
 MOST_HIDDEN, KNOTS = 1000, (1, 3)
 MOST_LINKS = 5  # of an entity, that the network is given in training
-WITH_ENCODER = {"steps": 7_000, "encoder_steps": 8_000, "encoder_batch": 256}
+NETWORK_STEPS = 7_000
+WITH_ENCODER = {"encoder_steps": 8_000, "encoder_batch": 256}
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +214,8 @@ def _base(model: str, seed: int) -> PaperSettings:
 
 def _network(seed: int, *, encoder: bool) -> NetworkSettings:
     """Newcomers have few triples here, and nothing else."""
-    changes = WITH_ENCODER if encoder else {"steps": 20_000}
-    return network_settings(seed, batch=64, most_links=MOST_LINKS, **changes)
+    settings = {"steps": NETWORK_STEPS, "batch": 64, "most_links": MOST_LINKS}
+    return network_settings(seed, **settings, **(WITH_ENCODER if encoder else {}))
 
 
 def _few_shot(context: Context) -> EncodedFewShot:

@@ -188,6 +188,11 @@ class Context:
         """The same for another data set, such as a simulated one; what is trained there counts here too."""
         return replace(self, dataset=dataset)
 
+    @property
+    def apart(self) -> Context:
+        """The same, where what is trained does not count here."""
+        return replace(self, _ledger=Ledger())
+
     def trained(self, settings: Settings, train: Callable[[], TrainedModel]) -> TrainedModel:
         """The model of these settings on the data set, from the cache; it is trained and kept if there is none yet."""
         begun = time.perf_counter()
@@ -228,7 +233,12 @@ class Context:
 
     def seconds_of(self, seconds: float) -> float:
         """What a training that took so long here takes in all: models from the cache count with what they took."""
-        return seconds - self._ledger.waited + sum(model.seconds for model in self._ledger.used.values())
+        return seconds - self._ledger.waited + self.seconds_trained
+
+    @property
+    def seconds_trained(self) -> float:
+        """What the trainings of the models that count here took."""
+        return sum(model.seconds for model in self._ledger.used.values())
 
     @property
     def trained_on(self) -> str:
