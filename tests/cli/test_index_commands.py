@@ -70,13 +70,14 @@ def test_without_faiss_one_line_says_how_to_get_it(
 
 def test_answers_say_that_they_are_approximate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     index_by_hand(folder / "model")
-    assert main([*ASK, "--json"]) == 0
+    assert main([*ASK, "--no-combine", "--json"]) == 0
     exact = json.loads(capsys.readouterr().out)
     assert exact["recall"] is None
     assert main([*ASK, "--approximate", "--json"]) == 0
     approximate = json.loads(capsys.readouterr().out)
     assert approximate["recall"] == 0.97
     assert approximate["answers"] == exact["answers"]
+    assert approximate["way"] == "trained vector"
     assert main([*ASK, "--approximate", "--top", "20"]) == 0
     assert "answered exactly: the index serves questions that vectors alone rank" in capsys.readouterr().out
     Path("q.csv").write_text("head,relation\ne5,r1\ne6,r0\n")

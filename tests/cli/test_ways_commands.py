@@ -80,7 +80,8 @@ def test_predict_says_how_it_answered(run: Run) -> None:
     for other in (("--refine",), ("--combine",), ("--no-combine",), ("--weights", "uniform"), ("--power", "2")):
         assert "answered by" not in run(*PREDICT, "y", *other)
         assert json.loads(run(*PREDICT, "y", *other, "--json"))["way"] is None
-    assert "answered by" not in run(*PREDICT, "e1")  # a known entity
+    assert "\nanswered by the trained vector with links\n" in run(*PREDICT, "e1")
+    assert "answered by" not in run(*PREDICT, "e1", "--no-combine")
 
 
 def test_predict_is_what_the_library_says(run: Run, folder: Path) -> None:

@@ -33,7 +33,7 @@ ASKED: dict[str, Any] = {"head": "x", "relation": "r1", "top": 50}
 @pytest.fixture(scope="module", params=["transe", "rotate"])
 def known(request: pytest.FixtureRequest) -> Model:
     trained = ookg.train(random_triples(0), SMALL.changed({"model": request.param}), device="cpu")
-    return trained.with_choice(NewcomerChoice(refine=FIT, ways=WAYS))
+    return trained.with_choice(NewcomerChoice(refine=FIT, ways=WAYS, known=ookg.RankingWeights.alone()))
 
 
 def test_each_number_of_triples_is_answered_by_its_way(known: Model) -> None:
@@ -67,8 +67,8 @@ def test_newcomers_side_by_side_have_each_its_own(known: Model) -> None:
     rows = [*ROWS, ("y", "r0", "e3"), ("z", "r0", "e3"), ("z", "r1", "e4")]
     questions = [Question("r1", head) for head in ("x", "y", "z", "e0")]
     together = known.extend(rows).predict_all(questions)
-    assert [prediction.way for prediction in together] == [str(WAYS[2]), str(WAYS[0]), str(WAYS[1]), None]
-    assert together[3].trust is None  # a known entity is answered by its vector
+    assert [prediction.way for prediction in together] == [str(WAYS[2]), str(WAYS[0]), str(WAYS[1]), "trained vector"]
+    assert together[3].trust is None
     scores = {answer.entity: answer.score for answer in together[3].answers}
     assert max(scores.values()) <= 0  # -D(h, r, t)
 
@@ -142,9 +142,12 @@ def test_a_limit_counts(known: Model) -> None:
 
 
 def test_evidence_is_counted_only_where_a_way_needs_it(known: Model) -> None:
-    alone = known.with_choice(NewcomerChoice(ways=Ways([Way(1, False, ookg.RankingWeights.alone(vector=3.0))])))
+    vector = ookg.RankingWeights.alone(vector=3.0)
+    alone = known.with_choice(NewcomerChoice(ways=Ways([Way(1, False, vector)]), known=vector))
     state = alone.extend(ROWS)._state
     assert not Ranking.of(state, AnswerOptions()).needs_evidence
+    of_known = alone.with_choice(replace(alone.choice, known=None)).extend(ROWS)._state
+    assert Ranking.of(of_known, AnswerOptions()).needs_evidence
     assert Ranking.of(state, AnswerOptions(combine=True)).needs_evidence
     assert Ranking.of(known.extend(ROWS)._state, AnswerOptions()).needs_evidence
     assert alone.predict(ROWS, **ASKED).way == "vector of the closed form"

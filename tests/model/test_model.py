@@ -16,6 +16,7 @@ from ookg.model.model import Model
 from ookg.models import TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import NeighborLimit
+from ookg.simulation.choice import NewcomerChoice
 from ookg.storage.checkpoint import Checkpoint
 
 
@@ -152,7 +153,7 @@ def test_false_triples_are_not_evidence(line: Model) -> None:
 
 
 def test_predict_for_a_known_entity_drops_or_marks_known_answers(line: Model) -> None:
-    found = line.predict(head="a", relation="next")
+    found = line.predict(head="a", relation="next", combine=False)
     assert [(answer.entity, answer.rank) for answer in found.answers] == [("c", 1), ("d", 2)]
     assert found.answers[0].score == -1.0  # |0 + 1 - 2|; a itself is as near, and no answer
     assert found.explanation == []
@@ -178,7 +179,8 @@ def test_new_entities_are_answers_too(line: Model) -> None:
     assert [(answer.entity, answer.is_new) for answer in found.answers] == [("c", False), ("b", False)]
     marked = line.predict(given, relation="next", tail="d", top=1, known_answers="mark", combine=False)
     assert [(answer.entity, answer.is_new, answer.is_known) for answer in marked.answers] == [("y", True, True)]
-    # Where nothing is said, a new answer about a known entity loses something, unless it is stated.
+    # By default, a new answer about a known entity loses something, unless it is stated.
+    line = line.with_choice(NewcomerChoice(known=ookg.RankingWeights.alone()))
     given.append(("z", "far", "d"))  # at 0, as a and x are, of which `next b` is stated
     alone, usual = (
         {one.entity: one.score for one in line.predict(given, relation="next", tail="b", options=options).answers}

@@ -9,10 +9,10 @@ import torch
 from ookg.models import TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import RefineSettings
-from ookg.simulation.choosing import FEWEST_QUESTIONS, LEAST_TO_FIT, Tried, choose_ways
+from ookg.simulation.choosing import FEWEST_QUESTIONS, LEAST_TO_FIT, Tried, choose_known, choose_ways
 from ookg.simulation.hiding import HidingSettings, hide
 from ookg.simulation.simulated import Simulation
-from ookg.simulation.ways import Ways
+from ookg.simulation.ways import DEFAULT_KNOWN, Ways
 from ookg.types import IntArray
 
 FILMS, STUDIOS, LANGUAGES, PEOPLE = 160, 20, 5, 60
@@ -111,3 +111,52 @@ def test_with_too_few_questions_nothing_is_chosen(by_films: Simulation) -> None:
     ways = choose_ways([by_films], [None], (1, 50))
     assert ways is not None
     assert [way.triples for way in ways] == [1]
+
+
+def random_vectors(entities: int, relations: int, seed: int = 0) -> Embedding:
+    """They know nothing."""
+    generator = torch.Generator().manual_seed(seed)
+    return Embedding(TransE(6), *(torch.randn(rows, 6, generator=generator) for rows in (entities, relations)))
+
+
+def test_for_known_entities_company_counts_where_it_decides() -> None:
+    """The language of a film is that of its studio's others, and no link states it."""
+    triples = films()
+    languages = np.flatnonzero(triples[:, 1] == 1)
+    held_out = languages[::3]
+    embedding = random_vectors(1 + int(triples.max()), 3)
+    tried = choose_known([embedding], np.delete(triples, held_out, axis=0), triples[held_out], 3)
+    assert tried is not None
+    assert tried.questions == 2 * len(held_out)
+    assert tried.ranking.company > 0
+    assert tried.mrr > 1.5 * tried.alone
+    again = choose_known([embedding], np.delete(triples, held_out, axis=0), triples[held_out], 3)
+    assert again == tried
+
+
+def test_for_known_entities_links_count_where_one_relation_states_another() -> None:
+    rng = np.random.default_rng(0)
+    ends = np.unique(rng.integers(0, 150, (600, 2)), axis=0)
+    head, tail = ends.T
+    triples = np.concatenate([
+        np.stack([head, np.full(len(ends), 0), tail], axis=1), np.stack([tail, np.full(len(ends), 1), head], axis=1)
+    ])  # fmt: skip
+    held_out = np.arange(0, len(ends), 10)
+    tried = choose_known([random_vectors(150, 2)], np.delete(triples, held_out, axis=0), triples[held_out], 2)
+    assert tried is not None
+    assert tried.ranking.links >= DEFAULT_KNOWN.links / 2
+    assert tried.mrr > 0.95
+    assert tried.alone < 0.1
+
+
+def test_known_entities_are_answered_by_the_vector_alone_where_evidence_says_nothing() -> None:
+    simulation = grid_simulation()
+    held_out = np.arange(0, len(simulation.hidden.known), 7)
+    known = np.delete(simulation.hidden.known, held_out, axis=0)
+    asked = simulation.hidden.known[held_out]
+    tried = choose_known([simulation.embedding], known, asked, len(STEPS))
+    assert tried is not None
+    assert not tried.ranking.has_evidence
+    assert tried.mrr == tried.alone > 0.3
+    few = choose_known([simulation.embedding], known, asked[: FEWEST_QUESTIONS // 2 - 1], len(STEPS))
+    assert few is None

@@ -1,6 +1,7 @@
-"""Measure how likely answers about known entities are right, on true triples that training did not have.
+"""Choose what evidence counts for in answers about known entities, and measure how likely these are right.
 
-From then on `predict` gives them a probability. For new entities `ookg tune --save` does the same.
+Both on true triples that training did not have. From then on `predict` answers so, with a probability. For new entities
+`ookg tune --save` does the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ookg.cli.console import (
     whole_number,
 )
 
-SUMMARY = "how likely answers about known entities are right"
+SUMMARY = "what ranks answers about known entities best, and how likely they are right"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,11 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
     model = model.calibrated(held_out, arguments.seed)
     if arguments.save:
         model.save_choice(arguments.model)
-        note(f"{arguments.model}: the probabilities are stored")
-    fitted = model.choice.likelihood["known"]
+        note(f"{arguments.model}: the weights and probabilities are stored")
+    fitted, ranking = model.choice.likelihood["known"], model.choice.known
+    weights = {} if ranking is None else ranking.to_dict()
     if arguments.json:
-        print_json(fitted.to_dict())
+        print_json(fitted.to_dict() | {"ranking": weights})
         return 0
+    named = ", ".join(f"{name} {weight:g}" for name, weight in weights.items() if weight)
+    print(f"answers about known entities are ranked by {named}\n")
     rows = [(f"{one.expected:.1%}", f"{one.right:.1%}", one.answers) for one in fitted.bins]
     title = "How likely answers were held, and how often they were right, on entities that this was not fitted to"
     print_table(("probability", "right", "answers"), rows, title)

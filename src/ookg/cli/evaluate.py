@@ -93,7 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--chosen",
         action="store_true",
         default=None,
-        help="answer as predict does, by each newcomer's number of triples (default for few-shot sets)",
+        help="answer as predict does with nothing said (default for few-shot sets)",
     )
     add_prefix_option(parser)
     add_alone_option(parser)
@@ -183,7 +183,7 @@ def _known(arguments: argparse.Namespace) -> int:
     from ookg.evaluation.known_links import evaluate_known
     from ookg.graph.tables import table_ending
 
-    others = ("data", "task", "protocol", "shots", "also_true", "tasks", "chosen")
+    others = ("data", "task", "protocol", "shots", "also_true", "tasks")
     weighting = ("weights", "power", "smoothing", "prior", "max_neighbors")
     fitting = ("refine", *(f"refine_{name}" for name in ("steps", "seconds", "margin", "lr", "seed")))
     _refuse(arguments, (*others, *weighting, *fitting), "is for new entities, and --test has known ones")
@@ -198,6 +198,7 @@ def _known(arguments: argparse.Namespace) -> int:
         test,
         valid=valid,
         combine=bool(arguments.combine),
+        chosen=bool(arguments.chosen),
         ties=arguments.ties,
         seed=arguments.seed,
         progress=True,

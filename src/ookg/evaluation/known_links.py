@@ -1,4 +1,4 @@
-"""Ordinary link prediction: both ends of test triples of known entities are asked for, by a model's own vectors.
+"""Ordinary link prediction: both ends of test triples of known entities are asked for.
 
 The usual protocol: an answer is ranked among all known entities, without those that training, validation or test
 triples have as other right answers.
@@ -25,6 +25,7 @@ from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import TieRule, refuse_unknown_ties
 from ookg.scoring.scorer import Scorer, TranslationScorer
+from ookg.simulation.choosing import KnownTried, choose_known
 from ookg.simulation.likelihood import HiddenAnswers, Likelihood
 from ookg.system.display import counted
 from ookg.system.progress import Progress
@@ -67,6 +68,7 @@ def evaluate_known(
     *,
     valid: TripleSource = (),
     combine: bool | RankingWeights = False,
+    chosen: bool = False,
     ties: TieRule = "mean",
     seed: int = 0,
     progress: bool = False,
@@ -74,10 +76,14 @@ def evaluate_known(
     """Rank the right answers to test triples of known entities.
 
     valid: further true triples, which are no rivals of the right answers, as those of training and test are none
-    combine: rank by all evidence, as `predict` does if asked to; by default the vectors alone answer
+    combine: rank by all evidence, as `predict` does if asked to; by default the vectors alone answer, as is usual
+    chosen: answer as `predict` does where nothing is said (`Model.known_ranking`)
     seed: of the intervals
     """
     refuse_unknown_ties(ties)
+    if chosen and combine:
+        raise InputError("chosen goes by what is stored with the model or by default; leave out combine")
+    weights = model.defaults.known_ranking if chosen else model.defaults.ranking_weights(combine, False)
     checkpoint = model.checkpoint
     asked, others = as_triples(test), as_triples(valid)
     for part in (asked, others):
@@ -90,16 +96,16 @@ def evaluate_known(
     if not is_known.any():
         problem = f"{asked.source}: no triple of {len(ids):,} has known entities and a known relation"
         raise InputError(f"{problem}; for new entities evaluate a data set (`dataset`)")
-    chosen, kept = asked.select(is_known), ids[is_known].astype(np.int64)
+    ranked, kept = asked.select(is_known), ids[is_known].astype(np.int64)
     more = others.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)
     true = np.concatenate([checkpoint.triples, kept, more[(more >= 0).all(axis=1)]])
-    scorer, queries = _scorer(model, combine), _both_ends(kept)
+    scorer, queries = _scorer(model, weights), _both_ends(kept)
     with Progress("ranking", len(queries), "queries") if progress else nullcontext() as report:
         counts = link_prediction(scorer, queries, true, scorer.num_known, "paper", report)
     has_graph, degrees = checkpoint.graph is not None, np.diff(checkpoint.index.offsets)
     triples = degrees[queries.entity] if has_graph else np.full(len(queries), -1)
     head, relation, tail = (
-        column.take(pa.array(np.arange(2 * len(kept)) // 2)).to_pylist() for column in chosen.columns()
+        column.take(pa.array(np.arange(2 * len(kept)) // 2)).to_pylist() for column in ranked.columns()
     )
     ranks = QuestionRanks(head, relation, tail, queries.asks_tail, counts.ranks(ties), triples.astype(np.int64))
     notes = [*asked.notes, *others.notes]
@@ -114,13 +120,8 @@ def evaluate_known(
     return KnownLinksResult(ties, ranks, ranks.figures(seed), *parts, left_out, notes)
 
 
-def fit_known_likelihood(model: EvaluatedModel, held_out: TripleSource, seed: int = 0) -> Likelihood:
-    """How likely answers about known entities are right: those that held-out triples state.
-
-    All known entities are asked about, those without a held-out triple too, over all relations that fit them.
-    """
-    if seed < 0:
-        raise InputError(f"seed {seed}; give 0 or more")
+def held_out_triples(model: EvaluatedModel, held_out: TripleSource) -> IntArray:
+    """(triples, 3) true triples of known entities that a model was not trained on; others are refused."""
     checkpoint, triples = model.checkpoint, as_triples(held_out)
     if checkpoint.graph is None:
         problem = "this model came without its training triples, by which it is known what fits an entity"
@@ -132,12 +133,30 @@ def fit_known_likelihood(model: EvaluatedModel, held_out: TripleSource, seed: in
     if seen := int(checkpoint.index.has(ids).sum()):
         problem = f"{triples.source}: the model was trained on {seen:,} of its triples"
         raise InputError(f"{problem}; give triples that training did not have")
-    everyone, true = np.arange(len(checkpoint.entities)), np.concatenate([checkpoint.triples, ids])
+    return ids
+
+
+def choose_known_ranking(model: EvaluatedModel, held_out: IntArray, seed: int = 0) -> KnownTried | None:
+    """What vectors and evidence count for in answers about known entities; None where too few triples are held out."""
+    if seed < 0:
+        raise InputError(f"seed {seed}; give 0 or more")
+    embeddings = [one.checkpoint.embedding.widened() for one in (model, *model.companions)]
+    known = model.checkpoint.triples
+    return choose_known(embeddings, known, held_out, embeddings[0].num_relations, seed)
+
+
+def fit_known_likelihood(model: EvaluatedModel, held_out: IntArray, seed: int = 0) -> Likelihood:
+    """How likely answers about known entities are right: those that held-out triples state.
+
+    All known entities are asked about, those without a held-out triple too, over all relations that fit them.
+    """
+    checkpoint = model.checkpoint
+    everyone, true = np.arange(len(checkpoint.entities)), np.concatenate([checkpoint.triples, held_out])
     answers = HiddenAnswers(everyone, checkpoint.triples, true, FittingRelations(checkpoint.index))
-    outcome = answers.outcomes(_scorer(model, False), len(everyone), seed, MOST_KNOWN)
+    outcome = answers.outcomes(_scorer(model, model.defaults.known_ranking), len(everyone), seed, MOST_KNOWN)
     fitted = Likelihood.fit(outcome, 1 + len(model.companions), seed)
     if fitted is None:
-        problem = f"{triples.source}: only {int(outcome.right.sum()):,} answers are right"
+        problem = f"of {len(held_out):,} held-out triples, only {int(outcome.right.sum()):,} answers are right"
         raise InputError(f"{problem}, too few to say how likely answers are; hold out more triples")
     return fitted
 
@@ -149,12 +168,11 @@ def _both_ends(triples: IntArray) -> Queries:
     return Queries(ends[0], np.repeat(relation, 2), ends[1], np.tile([True, False], len(triples)))
 
 
-def _scorer(model: EvaluatedModel, combine: bool | RankingWeights) -> Scorer:
-    """As `predict` answers questions about known entities: by the vectors, those of companions counted in."""
+def _scorer(model: EvaluatedModel, weights: RankingWeights | None) -> Scorer:
+    """As `predict` answers questions about known entities, by vectors and those of companions. weights: of evidence"""
     nothing = as_triples(())
     models = (model, *model.companions)
     vectors = [TranslationScorer(find_given(one.checkpoint, nothing, Uniform()).newcomers) for one in models]
-    weights = model.defaults.ranking_weights(combine, False)
     if weights is None and len(vectors) == 1:
         return vectors[0]
     return CombinedScorer(vectors, model.known_evidence, RankingWeights.alone() if weights is None else weights)

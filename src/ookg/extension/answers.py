@@ -328,7 +328,7 @@ class Prediction(NamedTabular):
     explanation: of a fitted vector, the triples it was fitted to, with the weights that the fit started from; it is
         looked up when it is first read
     trust: how far to trust a new entity's vector; None for a known one
-    way: how it was answered, in words, where that was chosen by the newcomer's number of triples
+    way: how it was answered, in words, where that was not said
     question: what was asked
     recall: where an index named the candidates, how many of the ten best such answers had when that was measured, 0 to
         1; None where all entities were scored

@@ -255,7 +255,8 @@ class ExtendedModel:
 
         A directed relation fits that entities with its relations have. end: where the entity stands, or both
         """
-        state, options = self._state, answer_options(options, **keywords)
+        state = self._state
+        options = replace(answer_options(options, **keywords), approximate=None)  # their order needs all scores
         ranking = Ranking.of(state, options)
         if ranking.needs_evidence or options.explain:
             state = self._with_evidence(state)

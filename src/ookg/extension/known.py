@@ -69,8 +69,12 @@ class KnownModel(LabelledVectors, Protocol):
     def likelihood(self, *, refine: bool, combine: bool, chosen: bool, models: int) -> Likelihood | None:
         """How likely answers about newcomers are right, if it was measured."""
 
-    def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
-        """The same for known entities."""
+    @property
+    def known_ranking(self) -> RankingWeights | None:
+        """What counts in questions about known entities where nothing is said; None if the vector alone ranks."""
+
+    def known_likelihood(self, weights: RankingWeights | None, *, models: int) -> Likelihood | None:
+        """The same for known entities, ranked by such weights."""
 
     @property
     def measured_without_network(self) -> bool:

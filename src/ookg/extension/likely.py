@@ -45,8 +45,7 @@ def likely_answers(state: State, label: str, options: AnswerOptions, ranking: Ra
     if end not in get_args(End):
         raise InputError(f"end {end!r}; choose {', '.join(get_args(End))}")
     entity = entity_id(state, label)
-    weights, way = ranking.weights, ranking.way(state, entity)
-    weights = weights if way is None else way.evidence_weights
+    weights, way = ranking.evidence_weights(state, entity), ranking.way(state, entity)
     is_measured = ranking.likelihood(state, entity, weights, 1 + len(state.companions)) is not None
     if not is_measured and options.min_probability is not None:
         raise InputError(no_probability(state, entity, way))

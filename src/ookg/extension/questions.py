@@ -32,7 +32,7 @@ from ookg.extension.vectors import entity_vector, relation_vector
 from ookg.scoring.approximate import MEASURED_TOP, ApproximateIndex
 from ookg.scoring.nearest import best_places, gaps_to_all
 from ookg.simulation.likelihood import ANSWERS, Likelihood, Standings, answer_features, asked_about
-from ookg.simulation.ways import Way, Ways
+from ookg.simulation.ways import Way, Ways, with_evidence
 from ookg.types import BoolArray, FloatArray, IntArray, Scores
 
 __all__ = ["AnswerKeywords", "AnswerOptions", "KnownAnswers", "Question", "Ranking", "answer_options", "answered"]
@@ -57,7 +57,8 @@ class AnswerOptions:
     explain: say for each answer what speaks for it against those that rank next (`Answer.shares`)
     approximate: score what this index of the model's vectors names, and not all known entities, where vectors alone
         rank: not where evidence, companions, `min_probability` or `explain` need more, nor for more than ten answers.
-        What is answered by it says so (`Prediction.recall`), and has no probability
+        Known entities are answered by their vectors alone then, if nothing else is said. What is answered by it says so
+        (`Prediction.recall`), and has no probability
     """
 
     combine: bool | RankingWeights | None = None
@@ -118,30 +119,42 @@ def answer_options(options: AnswerOptions | None = None, **changes: Unpack[Answe
 class Ranking:
     """What the answers to a question are ranked by.
 
-    ways: by the asked newcomer's number of triples; known entities answer by their vectors
+    ways: by the asked newcomer's number of triples
+    known: where there are ways, how evidence is weighed for known entities; None if their vectors alone rank
     weights: where there are no ways, how evidence is weighed; None if the vector alone ranks
     unmeasured: what says how likely answers are where that was not measured; None: nothing does
     """
 
     ways: Ways | None
+    known: RankingWeights | None = None
     weights: RankingWeights | None = None
     unmeasured: Likelihood | None = None
 
     @classmethod
     def of(cls, state: State, options: AnswerOptions) -> Ranking:
-        """By the preparation's ways, unless the options say whether evidence counts."""
+        """By the preparation's ways, unless the options say whether evidence counts.
+
+        Where an index names the candidates, known entities are answered by their vectors alone: it knows no evidence.
+        """
         is_refined = state.preparation.refine is not None
         if options.combine is None and state.preparation.ways is not None:
-            return cls(state.preparation.ways)
+            return cls(state.preparation.ways, None if _index_serves(state, options) else state.model.known_ranking)
         combine = state.model.combines(is_refined) if options.combine is None else options.combine
-        return cls(None, state.model.ranking_weights(combine, is_refined))
+        return cls(None, weights=state.model.ranking_weights(combine, is_refined))
 
     @property
     def needs_evidence(self) -> bool:
         """Whether the state must have evidence."""
         if self.ways is None:
             return self.weights is not None
-        return any(way.evidence_weights is not None for way in self.ways)
+        return self.known is not None or any(way.evidence_weights is not None for way in self.ways)
+
+    def evidence_weights(self, state: State, entity: int) -> RankingWeights | None:
+        """How evidence is weighed in questions about an entity; None if its vector alone ranks."""
+        if self.ways is None:
+            return self.weights
+        way = self.way(state, entity)
+        return self.known if way is None else way.evidence_weights
 
     def holds_back(self, state: State, entity: int) -> bool:
         """Whether new answers to questions about an entity lose something: about a known one, where nothing is said."""
@@ -152,10 +165,19 @@ class Ranking:
         group = None if self.ways is None else state.group(entity)
         return None if group is None or self.ways is None else group.way(entity, self.ways)
 
+    def in_words(self, state: State, entity: int, models: int) -> str | None:
+        """What answers questions about an entity, where that was not said. models: how many answer together"""
+        if (way := self.way(state, entity)) is not None:
+            return way.in_words(models)
+        if self.ways is None or entity >= state.num_known:
+            return None
+        vector = "trained vector" if models == 1 else f"trained vectors of {models} models"
+        return with_evidence(vector, self.known)
+
     def likelihood(self, state: State, entity: int, weights: RankingWeights | None, models: int) -> Likelihood | None:
         """How likely answers about an entity are right. weights: of the evidence that counts, if any does"""
         if entity < state.num_known:
-            fitted = state.model.known_likelihood(combine=weights is not None, models=models)
+            fitted = state.model.known_likelihood(weights, models=models)
             # What fits an entity is known by its triples: one that came with a vector alone was not measured.
             return fitted if fitted is not None and len(state.graph.links_of(entity)[0]) else None
         is_refined = state.preparation.refine is not None
@@ -185,13 +207,9 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
 def _by_index(state: State, asked: Asked, options: AnswerOptions, ranking: Ranking) -> Prediction | None:
     """The best among all newcomers and what an index names; None where only all entities will do."""
     index = options.approximate
-    if index is None or index.embedding is not state.model.embedding or state.companions:
+    if index is None or not _index_serves(state, options):
         return None
-    if options.explain or options.top > MEASURED_TOP or options.min_probability is not None:
-        return None
-    way = ranking.way(state, asked.entity)
-    weights = ranking.weights if way is None else way.evidence_weights
-    if weights is not None or ranking.unmeasured is not None:
+    if ranking.evidence_weights(state, asked.entity) is not None or ranking.unmeasured is not None:
         return None
     point = _point(state, asked)
     known = index.candidates(point)
@@ -214,7 +232,15 @@ def _by_index(state: State, asked: Asked, options: AnswerOptions, ranking: Ranki
         Answer(label, score, rank, is_known=place in known_before, is_new=place >= state.num_known)
         for rank, (place, score, label) in enumerate(rows, start=1)
     ]
-    return replace(_shown(state, asked, answers, way, combine=False), recall=index.recall)
+    return replace(_shown(state, asked, answers, ranking), recall=index.recall)
+
+
+def _index_serves(state: State, options: AnswerOptions) -> bool:
+    """Whether the options have an index of the model's vectors, and ask for nothing that needs all scores."""
+    index = options.approximate
+    if index is None or index.embedding is not state.model.embedding or state.companions:
+        return False
+    return not options.explain and options.top <= MEASURED_TOP and options.min_probability is None
 
 
 def _distance_scores(state: State, asked: Sequence[Asked], ranking: Ranking) -> list[Scores]:
@@ -334,8 +360,7 @@ def _prediction(
 ) -> Prediction:
     """vectors: -D with each entity by the model and each companion, overwritten; NaN where one has no vector for it"""
     num_known, entity = state.num_known, asked.entity
-    way = ranking.way(state, entity)
-    weights = ranking.weights if way is None else way.evidence_weights
+    weights = ranking.evidence_weights(state, entity)
     spoken = _spoken(state, asked, weights)
     scores, *others = vectors
     counting = [number for number, other in enumerate(others) if not np.isnan(other[:num_known]).any()]
@@ -347,7 +372,7 @@ def _prediction(
         scores = answer_scores([torch.from_numpy(one) for one in together], num_known, counts, spoken, hubness).numpy()
     likelihood = (measured := ranking.likelihood(state, entity, weights, len(together))) or ranking.unmeasured
     if likelihood is None and options.min_probability is not None:
-        raise InputError(no_probability(state, entity, way))
+        raise InputError(no_probability(state, entity, ranking.way(state, entity)))
     above = None if likelihood is None else Standings.of_known(scores[:num_known])
     if not options.new_answers:
         scores[num_known:] = -np.inf
@@ -391,7 +416,7 @@ def _prediction(
         )
         for place, score, label, mine, chance, place_in_rank, said in rows
     ]
-    shown = _shown(state, asked, answers, way, combine=weights is not None, models=len(together))
+    shown = _shown(state, asked, answers, ranking, models=len(together))
     return replace(shown, is_measured=measured is not None)
 
 
@@ -403,16 +428,15 @@ def _left_out(state: State, asked: Asked, options: AnswerOptions, stated: IntArr
     return [*left_out, stated] if options.drop_known else left_out
 
 
-def _shown(
-    state: State, asked: Asked, answers: list[Answer], way: Way | None, *, combine: bool, models: int = 1
-) -> Prediction:
-    """Answers with what is known of the asked entity's vector; combine: whether evidence ranked them"""
-    shown = Prediction(answers, [], [], find_names=state.find_names)
+def _shown(state: State, asked: Asked, answers: list[Answer], ranking: Ranking, models: int = 1) -> Prediction:
+    """Answers with what is known of the asked entity's vector. models: how many answered together"""
+    shown = Prediction(answers, [], [], way=ranking.in_words(state, asked.entity, models), find_names=state.find_names)
     if asked.entity < state.num_known:
         return shown
     made_of = Reasons(partial(explanation, state, asked.entity, asked.relation))
-    trust = trust_in(state, asked.entity, combine=combine if way is None else None)
-    return replace(shown, explanation=made_of, trust=trust, way=None if way is None else way.in_words(models))
+    by_way = ranking.way(state, asked.entity) is not None
+    trust = trust_in(state, asked.entity, combine=None if by_way else ranking.weights is not None)
+    return replace(shown, explanation=made_of, trust=trust)
 
 
 def _spreads(vectors: Sequence[Scores], num_known: int, weights: RankingWeights | None) -> list[float]:

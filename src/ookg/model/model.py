@@ -22,7 +22,13 @@ from ookg.evaluation.evaluate import LinkPredictionResult, TripletClassification
 from ookg.evaluation.few_shot import FewShotFigures
 from ookg.evaluation.growing import GrowthFigures
 from ookg.evaluation.judging import fit_judge
-from ookg.evaluation.known_links import KnownLinksResult, evaluate_known, fit_known_likelihood
+from ookg.evaluation.known_links import (
+    KnownLinksResult,
+    choose_known_ranking,
+    evaluate_known,
+    fit_known_likelihood,
+    held_out_triples,
+)
 from ookg.evaluation.task_tuning import TaskTuning, tune_on_tasks
 from ookg.evaluation.verdicts import Classification, Verdict, accuracy
 from ookg.evidence.claims import feature_names
@@ -80,7 +86,7 @@ from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.made_claims import made_claims
 from ookg.simulation.trust import TrustTable, trust_table
 from ookg.simulation.tuning import Tuning, TuningSettings, tune
-from ookg.simulation.ways import Ways
+from ookg.simulation.ways import DEFAULT_KNOWN, Ways
 from ookg.storage.checkpoint import Checkpoint, load_checkpoint, save_newcomer_choice
 from ookg.storage.companions import named, save_together
 from ookg.storage.names import add_names, stored_names
@@ -236,6 +242,7 @@ class Model:
         *,
         valid: TripleSource = (),
         combine: bool | RankingWeights = False,
+        chosen: bool = False,
         ties: TieRule = "mean",
         seed: int = 0,
     ) -> KnownLinksResult:
@@ -243,7 +250,7 @@ class Model:
 
         valid: further true triples, which are no wrong answers; combine: rank by all evidence; seed: of the intervals
         """
-        return evaluate_known(self, test, valid=valid, combine=combine, ties=ties, seed=seed)
+        return evaluate_known(self, test, valid=valid, combine=combine, chosen=chosen, ties=ties, seed=seed)
 
     def tune(self, settings: TuningSettings | None = None) -> Tuning:
         """Choose power, refinement and combination on known entities made new again; `with_choice` takes the choice."""
@@ -583,17 +590,26 @@ class Model:
         """Whether that was measured, but without the network that counts in answers now."""
         return self.defaults.measured_without_network
 
-    def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
-        """How likely answers about known entities are right, if `calibrated` measured it."""
-        return self.defaults.known_likelihood(combine=combine, models=models)
+    @property
+    def known_ranking(self) -> RankingWeights | None:
+        """What counts in questions about known entities where nothing is said; None if the vector alone ranks."""
+        return self.defaults.known_ranking
+
+    def known_likelihood(self, weights: RankingWeights | None, *, models: int) -> Likelihood | None:
+        """How likely answers about known entities are right, if `calibrated` measured it for such weights."""
+        return self.defaults.known_likelihood(weights, models=models)
 
     def calibrated(self, held_out: TripleSource, seed: int = 0) -> Model:
-        """This model with probabilities for its answers about known entities, as often as such answers were right.
+        """This model with what ranks answers about known entities best, and how likely these are right.
 
         held_out: true triples of known entities that training did not have; `save_choice` stores the result
         """
-        fitted = fit_known_likelihood(self, held_out, seed)
-        return self.with_choice(replace(self.choice, likelihood=self.choice.likelihood | {"known": fitted}))
+        triples = held_out_triples(self, held_out)
+        tried = choose_known_ranking(self, triples, seed)
+        choice = self.choice if tried is None else replace(self.choice, known=tried.ranking)
+        chosen = self.with_choice(replace(choice, known=choice.known or DEFAULT_KNOWN))
+        fitted = fit_known_likelihood(chosen, triples, seed)
+        return self.with_choice(replace(chosen.choice, likelihood=self.choice.likelihood | {"known": fitted}))
 
     def embed(
         self,

@@ -23,6 +23,8 @@ from ookg.models.embedding import Embedding
 from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import AnswerIndex, query_rank_counts
 from ookg.scoring.thresholds import best_threshold
+from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.choosing import choose_known
 from ookg.storage.checkpoint import (
     PROBE_FILE,
     STATE_FILE,
@@ -136,7 +138,7 @@ def train(
         trained = _with_progress(run) if progress else run.run()
         checkpoint = _checkpoint(task, trained, run.seconds)
         checkpoint.provenance["quality"] = _quality(task, checkpoint.embedding, trained)
-        model = Model(checkpoint)
+        model = Model(_with_known_ranking(checkpoint, task))
         if storage is not None:
             try:
                 write_checkpoint(model.checkpoint, storage.directory)
@@ -293,6 +295,19 @@ def _quality(task: _Task, embedding: Embedding, tables: TrainedTables) -> dict[s
         return {"figure": "accuracy", "value": value, "triples": len(valid), "of": "labelled validation triples"}
     triples = min(len(valid), VALIDATION_TRIPLES)
     return {"figure": "MRR of tails", "value": value, "triples": triples, "of": "validation triples"}
+
+
+def _with_known_ranking(checkpoint: Checkpoint, task: _Task) -> Checkpoint:
+    """The same with what evidence counts for beside its vectors, chosen on true triples that they have not learned."""
+    known, embedding = checkpoint.triples, checkpoint.embedding
+    if task.held_out is not None:
+        known, asked = task.held_out.trained, task.held_out.asked
+    elif task.valid is not None and task.valid.truth is None:
+        asked = task.valid.encoded(checkpoint.entities, checkpoint.relations)
+    else:
+        return checkpoint
+    tried = choose_known([embedding], known, asked, embedding.num_relations)
+    return checkpoint if tried is None else replace(checkpoint, newcomers=NewcomerChoice(known=tried.ranking).to_dict())
 
 
 def _to_train_on(triples: TripleSource, progress: bool = False) -> Triples:

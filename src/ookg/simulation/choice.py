@@ -38,7 +38,9 @@ class NewcomerChoice:
     simulation: how the settings were chosen, in plain values, for people to read
     judge: the judge of claims about new entities; thresholds: what claims about known ones are held against
     ways: how questions are answered by the newcomer's number of triples
-    likelihood: how likely answers are right, by method; no entry: not measured
+    known: what the vector and evidence count for in questions about known entities
+    likelihood: how likely answers are right, by method; no entry: not measured. That of "known" without weights for
+        `known` is of an older version, whose answers about known entities had no evidence
     network: the digest of the network that was weighed in the ways, on tasks; None: they were chosen, and what is
         "chosen" was measured, without one
     """
@@ -51,6 +53,7 @@ class NewcomerChoice:
     simulation: dict[str, Any] = field(default_factory=dict)
     judge: FittedJudge | None = None
     ways: Ways | None = None
+    known: RankingWeights | None = None
     likelihood: dict[AnswerMethod, Likelihood] = field(default_factory=dict)
     thresholds: FittedThresholds | None = None
     network: str | None = None
@@ -77,6 +80,8 @@ class NewcomerChoice:
             further["thresholds"] = self.thresholds.to_dict()
         if self.ways is not None:
             further["ways"] = [way.to_dict() for way in self.ways]
+        if self.known is not None:
+            further["known"] = self.known.to_dict()
         if self.network is not None:
             further["network"] = self.network
         if self.likelihood:
@@ -112,7 +117,9 @@ class NewcomerChoice:
             raise InputError(f"judge is {judge!r} instead of an object; fit it again")
         if thresholds is not None and not isinstance(thresholds, dict):
             raise InputError(f"thresholds are {thresholds!r} instead of an object; {AGAIN}")
-        network = values.get("network")
+        network, known = values.get("network"), values.get("known")
+        if known is not None and not isinstance(known, dict):
+            raise InputError(f"known is {known!r} instead of an object; calibrate the model again")
         if network is not None and not isinstance(network, str):
             raise InputError(f"network is {network!r} instead of a digest; tune the model again")
         if not isinstance(simulation, dict):
@@ -126,6 +133,7 @@ class NewcomerChoice:
             simulation=simulation,
             judge=None if judge is None else FittedJudge.from_dict(judge),
             ways=None if ways is None else Ways([Way.from_dict(way) for way in ways]),
+            known=None if known is None else RankingWeights.from_dict(known),
             likelihood={name: Likelihood.from_dict(stored) for name, stored in likelihood.items()},
             thresholds=None if thresholds is None else FittedThresholds.from_dict(thresholds),
             network=network,

@@ -22,19 +22,22 @@ from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights, spread_of_known, standardised
 from ookg.evidence.registry import HUBNESS, NEW, VECTOR
-from ookg.graph.statistics import relations_with_loops
-from ookg.newcomers.reducer import Precision
+from ookg.graph.statistics import GraphStatistics, relations_with_loops
+from ookg.models.embedding import Embedding
+from ookg.newcomers.reducer import Precision, Uniform
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.link_prediction import other_answers
 from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
+from ookg.simulation.hiding import Hidden
 from ookg.simulation.simulated import Simulation
-from ookg.simulation.ways import DEFAULT_WAYS, FITTED_RANKING, Way, Ways
-from ookg.types import BoolArray, FloatArray
+from ookg.simulation.ways import DEFAULT_KNOWN, DEFAULT_WAYS, FITTED_RANKING, Way, Ways
+from ookg.types import BoolArray, FloatArray, IntArray
 
 KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
 ASKED_EACH = 4  # questions about an entity, at most
 MOST_QUESTIONS = 2000
+MOST_SCORES = 4_000_000_000  # of known entities, in all questions about known ones: minutes on two cores
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
 LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse beside evidence than the closed form
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
@@ -113,10 +116,56 @@ def choose_ways_at(
     return Ways([Way(start, one.refine, one.ranking) for start, one in zip(starts, chosen, strict=True)])
 
 
-def _some_questions(simulation: Simulation, seed: int) -> Simulation:
-    """The simulation with as many questions as are needed."""
+@dataclass(frozen=True)
+class KnownTried:
+    """What came of evidence beside the vectors of known entities.
+
+    alone: MRR by the vector alone; mrr: by the chosen weights, each question with weights that were searched on others
+    """
+
+    questions: int
+    alone: float
+    mrr: float
+    ranking: RankingWeights
+
+
+def choose_known(
+    embeddings: Sequence[Embedding], known: IntArray, held_out: IntArray, num_relations: int, seed: int = 0
+) -> KnownTried | None:
+    """What vectors and evidence count for in questions about known entities, on triples that training did not have.
+
+    Both ends of those are asked for. None where there are too few. embeddings: of one model, or of several that answer
+    together; known: (triples, 3) what the evidence is counted on
+    """
+    nothing, size = known[:0], embeddings[0].num_entities
+    both = Queries(
+        np.concatenate([held_out[:, 0], held_out[:, 2]]),
+        np.concatenate([held_out[:, 1], held_out[:, 1]]),
+        np.concatenate([held_out[:, 2], held_out[:, 0]]),
+        np.repeat([True, False], len(held_out)),
+    )
+    true = np.concatenate([known, held_out])
+    hidden = Hidden(np.arange(size), size, num_relations, known, nothing, held_out, true, wanted=0)
+    graph = GraphStatistics.count(known, size, num_relations)
+    simulations = [Simulation(hidden, one, None, graph, True, nothing, both) for one in embeddings]
+    simulation = _some_questions(simulations[0], seed, MOST_SCORES // size)
+    queries = simulation.queries
+    if len(queries) < FEWEST_QUESTIONS or len(np.unique(queries.entity)) < 2:
+        return None
+    loops = relations_with_loops(known, num_relations)
+    scorers = [TranslationScorer(one.newcomers(Uniform()), loops) for one in simulations]
+    names = (VECTOR, *simulation.evidence.sources)
+    asked = _Asked.of(simulation, queries, scorers, DEFAULT_KNOWN, names)
+    halves = np.random.default_rng([HALVES, seed, 1]).random(size)[queries.entity] < 0.5
+    plain = asked.reciprocal(asked.weights(RankingWeights.alone()))
+    ranking, reciprocal = asked.best(halves, DEFAULT_KNOWN, plain)
+    return KnownTried(len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
+
+
+def _some_questions(simulation: Simulation, seed: int, most: int = MOST_QUESTIONS) -> Simulation:
+    """The simulation with as many questions as are needed, and no more than `most`."""
     queries, random = simulation.queries, np.random.default_rng([HALVES, seed])
-    rows = np.sort(random.permutation(len(queries))[:MOST_QUESTIONS])
+    rows = np.sort(random.permutation(len(queries))[: min(most, MOST_QUESTIONS)])
     return replace(simulation, queries=queries.select(rows))
 
 
@@ -134,18 +183,9 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
         ranking = RankingWeights.alone(**(ranking.to_dict() | simulation.network.weights_at(number)))
     asked = _Asked.of(simulation, queries, scorers, ranking)
     halves = np.random.default_rng([HALVES, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
-    start = asked.weights(ranking)
-    usual, crossed = asked.reciprocal(start), asked.crossed(halves, start)
     alone = _Asked.of(simulation, queries, plain_scorers, ranking, (VECTOR,)) if refine else asked
     plain = alone.reciprocal(alone.weights(RankingWeights.alone()))
-    weights, reciprocal = start, usual
-    if is_better(crossed, usual):
-        weights, reciprocal = asked.searched(np.ones(len(queries), dtype=np.bool_), start), crossed
-    if not is_better(reciprocal, plain):
-        weights = asked.weights(RankingWeights.alone())
-        reciprocal = asked.reciprocal(weights)
-    named = {name: round(float(weight), 4) for name, weight in zip(asked.names, weights, strict=True)}
-    ranking = RankingWeights.alone(**named)
+    ranking, reciprocal = asked.best(halves, ranking, plain)
     return Tried(number, bool(refine), len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
 
 
@@ -207,6 +247,22 @@ class _Asked:
     def weights(self, ranking: RankingWeights) -> FloatArray:
         """(names,) weights by name."""
         return np.array([ranking[name] for name in self.names])
+
+    def best(self, halves: BoolArray, start: RankingWeights, plain: FloatArray) -> tuple[RankingWeights, FloatArray]:
+        """The weights that rank best, and (questions,) 1/rank, each by weights that were not searched on its half.
+
+        halves: (questions,) which are of the first one; plain: (questions,) 1/rank by the vector alone
+        """
+        every = np.ones(len(halves), dtype=np.bool_)
+        weights = self.weights(start)
+        reciprocal, crossed = self.reciprocal(weights), self.crossed(halves, weights)
+        if is_better(crossed, reciprocal):
+            weights, reciprocal = self.searched(every, weights), crossed
+        if not is_better(reciprocal, plain):
+            weights = self.weights(RankingWeights.alone())
+            reciprocal = self.reciprocal(weights)
+        named = {name: round(float(weight), 4) for name, weight in zip(self.names, weights, strict=True)}
+        return RankingWeights.alone(**named), reciprocal
 
     def crossed(self, halves: BoolArray, start: FloatArray) -> FloatArray:
         """(questions,) 1/rank, each by weights that were searched on the other half."""

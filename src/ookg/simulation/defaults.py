@@ -16,7 +16,7 @@ from ookg.newcomers.refinement import RefineSettings, default_refinement
 from ookg.simulation.choice import NewcomerChoice, NewcomerMethod, stored_choice
 from ookg.simulation.likelihood import Likelihood
 from ookg.simulation.trust import Calibration
-from ookg.simulation.ways import DEFAULT_WAYS, Ways
+from ookg.simulation.ways import DEFAULT_KNOWN, DEFAULT_WAYS, Ways
 
 if TYPE_CHECKING:
     from ookg.storage.checkpoint import Checkpoint
@@ -105,6 +105,16 @@ class NewcomerDefaults:
             ways = (ways or DEFAULT_WAYS).with_learned(self.learned_at)
         return ways if can_refine(self.checkpoint.embedding) else ways.without_refining()
 
+    @property
+    def known_ranking(self) -> RankingWeights | None:
+        """What the vector and evidence count for in questions about known entities; None if the vector alone ranks."""
+        if self.checkpoint.statistics is None:
+            return None
+        if self.choice.known is not None:
+            return self.choice.known if self.choice.known.has_evidence else None
+        # How likely answers are was measured before evidence counted in them.
+        return None if "known" in self.choice.likelihood else DEFAULT_KNOWN
+
     def weights(self, usual: Weights) -> Weights:
         """The usual weights of a task, correlation ones with the stored power; uniform ones for a model that came
         without its training triples.
@@ -169,9 +179,9 @@ class NewcomerDefaults:
         fitted = None if method is None else self.choice.likelihood.get(method)
         return fitted if fitted is not None and fitted.models == models else None
 
-    def known_likelihood(self, *, combine: bool, models: int) -> Likelihood | None:
-        """The same for known entities, whose vectors alone were measured."""
-        fitted = None if combine else self.choice.likelihood.get("known")
+    def known_likelihood(self, weights: RankingWeights | None, *, models: int) -> Likelihood | None:
+        """The same for known entities: measured as they are answered where nothing is said."""
+        fitted = self.choice.likelihood.get("known") if weights == self.known_ranking else None
         return fitted if fitted is not None and fitted.models == models else None
 
     def _method(self, *, refine: bool, combine: bool, chosen: bool) -> NewcomerMethod | None:
