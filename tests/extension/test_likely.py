@@ -115,7 +115,10 @@ def test_on_a_random_graph_probabilities_promise_nothing(model: Model, graph: Tr
 def test_tune_measures_newcomers(people: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ookg.simulation.likelihood.FEWEST_RIGHT", 3)
     hiding, retraining = HidingSettings(sample=16), Retraining(steps=150, reference=False)
-    choice = people.tune(TuningSettings(hiding, retraining, trials=1, triples=(1,))).choice
+    known = ookg.RankingWeights.alone(vector=1.0, company=0.7)
+    before = people.with_choice(replace(people.choice, known=known))
+    choice = before.tune(TuningSettings(hiding, retraining, trials=1, triples=(1,))).choice
+    assert choice.known == known
     assert {"chosen", "closed form"} <= set(choice.likelihood)
     tuned = people.with_choice(choice)
     answers = tuned.predict([("x", "born", "c0")], relation="speaks", head="x").answers

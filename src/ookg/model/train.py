@@ -307,7 +307,11 @@ def _with_known_ranking(checkpoint: Checkpoint, task: _Task) -> Checkpoint:
     else:
         return checkpoint
     tried = choose_known([embedding], known, asked, embedding.num_relations)
-    return checkpoint if tried is None else replace(checkpoint, newcomers=NewcomerChoice(known=tried.ranking).to_dict())
+    if tried is None:
+        return checkpoint
+    figures = {"questions": tried.questions, "alone": tried.alone, "mrr": tried.mrr}
+    provenance = checkpoint.provenance | {"known entities": figures}
+    return replace(checkpoint, provenance=provenance, newcomers=NewcomerChoice(known=tried.ranking).to_dict())
 
 
 def _to_train_on(triples: TripleSource, progress: bool = False) -> Triples:

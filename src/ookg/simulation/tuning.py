@@ -165,6 +165,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         judge=kept.judge,
         thresholds=kept.thresholds,
         ways=ways or kept.ways,
+        known=kept.known,
         likelihood=kept.likelihood | likelihood,
         network=kept.network,
     )
