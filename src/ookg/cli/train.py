@@ -168,6 +168,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         raise InputError(f"{error}; {_stored_elsewhere(error.model)}") from error
     store_names(given_names, arguments.out)
+    _say_what_came_of_it(model, arguments.out)
+    return 0
+
+
+def _say_what_came_of_it(model: Model, out: str) -> None:
+    """What was trained, in how many steps and how long, and how good it is."""
     provenances = [one.checkpoint.provenance for one in (model, *model.companions)]
     for provenance in provenances:
         for step, figure in provenance["validations"]:
@@ -176,12 +182,11 @@ def run(arguments: argparse.Namespace) -> int:
     seconds = sum(provenance["seconds"] for provenance in provenances)
     models = " and ".join(type(one.checkpoint.embedding.geometry).__name__ for one in (model, *model.companions))
     sizes = f"{len(model.entities):,} entities, {len(model.relations):,} relations"
-    note(f"{arguments.out}: {models} of {sizes}, as of step {steps}, in {seconds:.1f} s")
+    note(f"{out}: {models} of {sizes}, as of step {steps}, in {seconds:.1f} s")
     for provenance in provenances:
         note(_quality_in_words(provenance["quality"]))
     if (figures := provenances[0].get("known entities")) is not None and model.choice.known is not None:
         note(_evidence_in_words(figures, model.choice.known))
-    return 0
 
 
 def _figure_of(provenance: dict[str, Any]) -> str:
