@@ -27,7 +27,7 @@ from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import find_newcomers
 from ookg.newcomers.reducer import Uniform
 from ookg.scoring.link_prediction import link_prediction
-from ookg.scoring.queries import Queries
+from ookg.scoring.queries import both_ends
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.choosing import choose_known
 from ookg.simulation.ways import DEFAULT_KNOWN, DEFAULT_WAYS
@@ -47,10 +47,7 @@ def settings_for(name: str, model: str, triples: int, seed: int) -> TrainingSett
 
 def reciprocal(scorer: Scorer, asked: IntArray, true: IntArray) -> FloatArray:
     """1/rank of both ends of triples among all entities."""
-    head, relation, tail = (np.repeat(column, 2) for column in asked.T)
-    asks_tail = np.tile([True, False], len(asked))
-    queries = Queries(np.where(asks_tail, head, tail), relation, np.where(asks_tail, tail, head), asks_tail)
-    ranks: FloatArray = 1 / link_prediction(scorer, queries, true, scorer.num_known, "paper").ranks()
+    ranks: FloatArray = 1 / link_prediction(scorer, both_ends(asked), true, scorer.num_known, "paper").ranks()
     return ranks
 
 
@@ -71,7 +68,7 @@ def gains(name: str, model: str, seed: int, newcomers: bool) -> tuple[dict[str, 
     found = find_newcomers(embedding, graph, known, nothing, Uniform())
     vectors = TranslationScorer(found, relations_with_loops(known, relations))
     evidence = GraphEvidence.count(known, nothing, relations)
-    tried = choose_known([embedding], known, first, relations, seed)
+    tried = choose_known([embedding], known, both_ends(first), relations, seed=seed)
     ways = {"default": DEFAULT_KNOWN}
     if tried is not None:
         ways["chosen"] = tried.ranking

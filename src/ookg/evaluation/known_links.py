@@ -22,7 +22,7 @@ from ookg.graph.triples import TripleSource, as_triples
 from ookg.newcomers.given import find_given
 from ookg.newcomers.reducer import Uniform
 from ookg.scoring.link_prediction import link_prediction
-from ookg.scoring.queries import Queries
+from ookg.scoring.queries import both_ends
 from ookg.scoring.ranking import TieRule, refuse_unknown_ties
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.choosing import KnownTried, choose_known
@@ -99,7 +99,7 @@ def evaluate_known(
     ranked, kept = asked.select(is_known), ids[is_known].astype(np.int64)
     more = others.encoded(checkpoint.entities, checkpoint.relations).astype(np.int64)
     true = np.concatenate([checkpoint.triples, kept, more[(more >= 0).all(axis=1)]])
-    scorer, queries = _scorer(model, weights), _both_ends(kept)
+    scorer, queries = _scorer(model, weights), both_ends(kept)
     with Progress("ranking", len(queries), "queries") if progress else nullcontext() as report:
         counts = link_prediction(scorer, queries, true, scorer.num_known, "paper", report)
     has_graph, degrees = checkpoint.graph is not None, np.diff(checkpoint.index.offsets)
@@ -142,7 +142,8 @@ def choose_known_ranking(model: EvaluatedModel, held_out: IntArray, seed: int = 
         raise InputError(f"seed {seed}; give 0 or more")
     embeddings = [one.checkpoint.embedding.widened() for one in (model, *model.companions)]
     known = model.checkpoint.triples
-    return choose_known(embeddings, known, held_out, embeddings[0].num_relations, seed)
+    questions, network = both_ends(held_out), model.known_evidence.network
+    return choose_known(embeddings, known, questions, embeddings[0].num_relations, network=network, seed=seed)
 
 
 def fit_known_likelihood(model: EvaluatedModel, held_out: IntArray, seed: int = 0) -> Likelihood:
@@ -159,13 +160,6 @@ def fit_known_likelihood(model: EvaluatedModel, held_out: IntArray, seed: int = 
         problem = f"of {len(held_out):,} held-out triples, only {int(outcome.right.sum()):,} answers are right"
         raise InputError(f"{problem}, too few to say how likely answers are; hold out more triples")
     return fitted
-
-
-def _both_ends(triples: IntArray) -> Queries:
-    """For each triple the question for its tail, then that for its head."""
-    head, relation, tail = triples.T
-    ends = np.stack([head, tail], axis=1).ravel(), np.stack([tail, head], axis=1).ravel()
-    return Queries(ends[0], np.repeat(relation, 2), ends[1], np.tile([True, False], len(triples)))
 
 
 def _scorer(model: EvaluatedModel, weights: RankingWeights | None) -> Scorer:

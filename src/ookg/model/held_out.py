@@ -72,12 +72,6 @@ class HeldOut:
         everything = np.concatenate([trained, asked])
         return cls(trained, questions, other_answers(questions, everything, int(everything[:, [0, 2]].max()) + 1))
 
-    @property
-    def asked(self) -> IntArray:
-        """(triples, 3) those held out."""
-        tails = self.questions.select(np.flatnonzero(self.questions.asks_tail))
-        return np.stack([tails.entity, tails.relation, tails.answer], axis=1)
-
     def __len__(self) -> int:
         return len(self.questions) // 2
 

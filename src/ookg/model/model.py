@@ -606,8 +606,10 @@ class Model:
         """
         triples = held_out_triples(self, held_out)
         tried = choose_known_ranking(self, triples, seed)
-        choice = self.choice if tried is None else replace(self.choice, known=tried.ranking)
-        chosen = self.with_choice(replace(choice, known=choice.known or DEFAULT_KNOWN))
+        choice = replace(self.choice, known=self.choice.known or DEFAULT_KNOWN)
+        if tried is not None:
+            choice = replace(choice, known=tried.ranking, known_network=self.defaults.network)
+        chosen = self.with_choice(choice)
         fitted = fit_known_likelihood(chosen, triples, seed)
         return self.with_choice(replace(chosen.choice, likelihood=self.choice.likelihood | {"known": fitted}))
 

@@ -20,7 +20,7 @@ from ookg.graph.triples import Triples, as_triples
 from ookg.model.held_out import HELD_OUT, HeldOut
 from ookg.model.model import Model, TripleSource
 from ookg.models.embedding import Embedding
-from ookg.scoring.queries import Queries
+from ookg.scoring.queries import Queries, both_ends
 from ookg.scoring.ranking import AnswerIndex, query_rank_counts
 from ookg.scoring.thresholds import best_threshold
 from ookg.simulation.choice import NewcomerChoice
@@ -301,12 +301,12 @@ def _with_known_ranking(checkpoint: Checkpoint, task: _Task) -> Checkpoint:
     """The same with what evidence counts for beside its vectors, chosen on true triples that they have not learned."""
     known, embedding = checkpoint.triples, checkpoint.embedding
     if task.held_out is not None:
-        known, asked = task.held_out.trained, task.held_out.asked
+        known, questions = task.held_out.trained, task.held_out.questions
     elif task.valid is not None and task.valid.truth is None:
-        asked = task.valid.encoded(checkpoint.entities, checkpoint.relations)
+        questions = both_ends(task.valid.encoded(checkpoint.entities, checkpoint.relations))
     else:
         return checkpoint
-    tried = choose_known([embedding], known, asked, embedding.num_relations)
+    tried = choose_known([embedding], known, questions, embedding.num_relations)
     if tried is None:
         return checkpoint
     figures = {"questions": tried.questions, "alone": tried.alone, "mrr": tried.mrr}

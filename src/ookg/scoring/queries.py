@@ -25,8 +25,22 @@ class Queries:
         """Some of the queries."""
         return Queries(self.entity[rows], self.relation[rows], self.answer[rows], self.asks_tail[rows])
 
+    @property
+    def triples(self) -> IntArray:
+        """(queries, 3) each with its answer."""
+        ends = np.stack([self.entity, self.answer], axis=1)
+        head, tail = np.where(self.asks_tail[:, None], ends, ends[:, ::-1]).T
+        return np.stack([head, self.relation, tail], axis=1)
+
     def __len__(self) -> int:
         return len(self.entity)
+
+
+def both_ends(triples: IntArray) -> Queries:
+    """For each triple the question for its tail, then that for its head."""
+    head, relation, tail = triples.T
+    ends = np.stack([head, tail], axis=1).ravel(), np.stack([tail, head], axis=1).ravel()
+    return Queries(ends[0], np.repeat(relation, 2), ends[1], np.tile([True, False], len(triples)))
 
 
 def test_queries(test: IntArray, num_known: int) -> Queries:

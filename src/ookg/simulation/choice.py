@@ -38,7 +38,8 @@ class NewcomerChoice:
     simulation: how the settings were chosen, in plain values, for people to read
     judge: the judge of claims about new entities; thresholds: what claims about known ones are held against
     ways: how questions are answered by the newcomer's number of triples
-    known: what the vector and evidence count for in questions about known entities
+    known: what the vector and evidence count for in questions about known entities; known_network: the digest of the
+        network that was tried there, as `network`
     likelihood: how likely answers are right, by method; no entry: not measured. That of "known" without weights for
         `known` is of an older version, whose answers about known entities had no evidence
     network: the digest of the network that was weighed in the ways, on tasks; None: they were chosen, and what is
@@ -54,6 +55,7 @@ class NewcomerChoice:
     judge: FittedJudge | None = None
     ways: Ways | None = None
     known: RankingWeights | None = None
+    known_network: str | None = None
     likelihood: dict[AnswerMethod, Likelihood] = field(default_factory=dict)
     thresholds: FittedThresholds | None = None
     network: str | None = None
@@ -82,6 +84,8 @@ class NewcomerChoice:
             further["ways"] = [way.to_dict() for way in self.ways]
         if self.known is not None:
             further["known"] = self.known.to_dict()
+        if self.known_network is not None:
+            further["known_network"] = self.known_network
         if self.network is not None:
             further["network"] = self.network
         if self.likelihood:
@@ -117,11 +121,13 @@ class NewcomerChoice:
             raise InputError(f"judge is {judge!r} instead of an object; fit it again")
         if thresholds is not None and not isinstance(thresholds, dict):
             raise InputError(f"thresholds are {thresholds!r} instead of an object; {AGAIN}")
-        network, known = values.get("network"), values.get("known")
+        known = values.get("known")
         if known is not None and not isinstance(known, dict):
             raise InputError(f"known is {known!r} instead of an object; calibrate the model again")
-        if network is not None and not isinstance(network, str):
-            raise InputError(f"network is {network!r} instead of a digest; tune the model again")
+        networks = {name: values.get(name) for name in ("network", "known_network")}
+        for name, digest in networks.items():
+            if digest is not None and not isinstance(digest, str):
+                raise InputError(f"{name} is {digest!r} instead of a digest; tune the model again")
         if not isinstance(simulation, dict):
             raise InputError(f"simulation is {simulation!r} instead of an object; tune the model again")
         return cls(
@@ -136,7 +142,7 @@ class NewcomerChoice:
             known=None if known is None else RankingWeights.from_dict(known),
             likelihood={name: Likelihood.from_dict(stored) for name, stored in likelihood.items()},
             thresholds=None if thresholds is None else FittedThresholds.from_dict(thresholds),
-            network=network,
+            **networks,
         )
 
 

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights, spread_of_known, standardised
+from ookg.evidence.network import AnswerNetwork
 from ookg.evidence.registry import HUBNESS, NEW, VECTOR
 from ookg.graph.statistics import GraphStatistics, relations_with_loops
 from ookg.models.embedding import Embedding
@@ -31,7 +32,7 @@ from ookg.scoring.queries import Queries
 from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
 from ookg.simulation.hiding import Hidden
 from ookg.simulation.simulated import Simulation
-from ookg.simulation.ways import DEFAULT_KNOWN, DEFAULT_WAYS, FITTED_RANKING, Way, Ways
+from ookg.simulation.ways import DEFAULT_WAYS, FITTED_RANKING, KNOWN_RANKINGS, Way, Ways
 from ookg.types import BoolArray, FloatArray, IntArray
 
 KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
@@ -44,6 +45,7 @@ FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of trip
 # What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", in search of better.
 FACTORS, FIRST_WEIGHTS, STEPS = (0.0, 0.5, 0.7, 1.4, 2.0), (0.1, 0.3), (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
 EVIDENCE = (0.0, 0.5, 1.0, 3.0)  # times the weights of all but the vector: what outranks under any is a rival
+MANY_TRIPLES = 1_000  # the weights of a network that are for newcomers with so many are those for known entities
 ROUNDS = 4  # over all weights, at most
 LEAST_GAIN, SMALLEST_STEP = 0.001, 1e-4  # of MRR: for another choice, and for another weight on the way
 HALVES = 20  # the purpose of the random stream that samples questions and halves newcomers
@@ -118,10 +120,7 @@ def choose_ways_at(
 
 @dataclass(frozen=True)
 class KnownTried:
-    """What came of evidence beside the vectors of known entities.
-
-    alone: MRR by the vector alone; mrr: by the chosen weights, each question with weights that were searched on others
-    """
+    """What came of evidence beside the vectors of known entities: MRR by the vector alone, and with the evidence."""
 
     questions: int
     alone: float
@@ -130,36 +129,46 @@ class KnownTried:
 
 
 def choose_known(
-    embeddings: Sequence[Embedding], known: IntArray, held_out: IntArray, num_relations: int, seed: int = 0
+    embeddings: Sequence[Embedding],
+    known: IntArray,
+    questions: Queries,
+    num_relations: int,
+    *,
+    network: AnswerNetwork | None = None,
+    seed: int = 0,
 ) -> KnownTried | None:
-    """What vectors and evidence count for in questions about known entities, on triples that training did not have.
+    """What vectors and evidence count for in questions about known entities; None where there are too few questions.
 
-    Both ends of those are asked for. None where there are too few. embeddings: of one model, or of several that answer
-    together; known: (triples, 3) what the evidence is counted on
+    Direct links alone, or all evidence, where that ranks the right answers higher by more than chance. The weights are
+    not searched: in every graph some true triples are missing. Evidence speaks for them most, and they count as wrong
+    answers here, so that a search ends with weights that are far too low.
+
+    embeddings: of one model, or of several that answer together, that have not learned the answers; known: (triples, 3)
+    what the evidence is counted on, without them; network: one that was trained on these triples, to be tried too
     """
     nothing, size = known[:0], embeddings[0].num_entities
-    both = Queries(
-        np.concatenate([held_out[:, 0], held_out[:, 2]]),
-        np.concatenate([held_out[:, 1], held_out[:, 1]]),
-        np.concatenate([held_out[:, 2], held_out[:, 0]]),
-        np.repeat([True, False], len(held_out)),
-    )
-    true = np.concatenate([known, held_out])
-    hidden = Hidden(np.arange(size), size, num_relations, known, nothing, held_out, true, wanted=0)
+    true = np.concatenate([known, questions.triples])
+    hidden = Hidden(np.arange(size), size, num_relations, known, nothing, nothing, true, wanted=0)
     graph = GraphStatistics.count(known, size, num_relations)
-    simulations = [Simulation(hidden, one, None, graph, True, nothing, both) for one in embeddings]
+    simulations = [Simulation(hidden, one, None, graph, True, nothing, questions, network) for one in embeddings]
     simulation = _some_questions(simulations[0], seed, MOST_SCORES // size)
     queries = simulation.queries
     if len(queries) < FEWEST_QUESTIONS or len(np.unique(queries.entity)) < 2:
         return None
     loops = relations_with_loops(known, num_relations)
     scorers = [TranslationScorer(one.newcomers(Uniform()), loops) for one in simulations]
-    names = (VECTOR, *simulation.evidence.sources)
-    asked = _Asked.of(simulation, queries, scorers, DEFAULT_KNOWN, names)
-    halves = np.random.default_rng([HALVES, seed, 1]).random(size)[queries.entity] < 0.5
+    tried = list(KNOWN_RANKINGS)
+    if network is not None:
+        learned = network.weights_at(MANY_TRIPLES)
+        tried += [RankingWeights.alone(**(ranking.to_dict() | learned)) for ranking in KNOWN_RANKINGS]
+    asked = _Asked.of(simulation, queries, scorers, tried[-1], (VECTOR, *simulation.evidence.sources))
     plain = asked.reciprocal(asked.weights(RankingWeights.alone()))
-    ranking, reciprocal = asked.best(halves, DEFAULT_KNOWN, plain)
-    return KnownTried(len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
+    best, ranking = asked.reciprocal(asked.weights(tried[0])), tried[0]
+    for one in tried[1:]:
+        reciprocal = asked.reciprocal(asked.weights(one))
+        if is_better(reciprocal, best):
+            best, ranking = reciprocal, one
+    return KnownTried(len(queries), float(plain.mean()), float(best.mean()), ranking)
 
 
 def _some_questions(simulation: Simulation, seed: int, most: int = MOST_QUESTIONS) -> Simulation:
@@ -183,9 +192,18 @@ def _try(simulations: Sequence[Simulation], number: int, refine: Sequence[Refine
         ranking = RankingWeights.alone(**(ranking.to_dict() | simulation.network.weights_at(number)))
     asked = _Asked.of(simulation, queries, scorers, ranking)
     halves = np.random.default_rng([HALVES, seed, 1]).random(len(simulation.hidden.entities))[queries.entity] < 0.5
+    start = asked.weights(ranking)
+    usual, crossed = asked.reciprocal(start), asked.crossed(halves, start)
     alone = _Asked.of(simulation, queries, plain_scorers, ranking, (VECTOR,)) if refine else asked
     plain = alone.reciprocal(alone.weights(RankingWeights.alone()))
-    ranking, reciprocal = asked.best(halves, ranking, plain)
+    weights, reciprocal = start, usual
+    if is_better(crossed, usual):
+        weights, reciprocal = asked.searched(np.ones(len(queries), dtype=np.bool_), start), crossed
+    if not is_better(reciprocal, plain):
+        weights = asked.weights(RankingWeights.alone())
+        reciprocal = asked.reciprocal(weights)
+    named = {name: round(float(weight), 4) for name, weight in zip(asked.names, weights, strict=True)}
+    ranking = RankingWeights.alone(**named)
     return Tried(number, bool(refine), len(queries), float(plain.mean()), float(reciprocal.mean()), ranking)
 
 
@@ -247,22 +265,6 @@ class _Asked:
     def weights(self, ranking: RankingWeights) -> FloatArray:
         """(names,) weights by name."""
         return np.array([ranking[name] for name in self.names])
-
-    def best(self, halves: BoolArray, start: RankingWeights, plain: FloatArray) -> tuple[RankingWeights, FloatArray]:
-        """The weights that rank best, and (questions,) 1/rank, each by weights that were not searched on its half.
-
-        halves: (questions,) which are of the first one; plain: (questions,) 1/rank by the vector alone
-        """
-        every = np.ones(len(halves), dtype=np.bool_)
-        weights = self.weights(start)
-        reciprocal, crossed = self.reciprocal(weights), self.crossed(halves, weights)
-        if is_better(crossed, reciprocal):
-            weights, reciprocal = self.searched(every, weights), crossed
-        if not is_better(reciprocal, plain):
-            weights = self.weights(RankingWeights.alone())
-            reciprocal = self.reciprocal(weights)
-        named = {name: round(float(weight), 4) for name, weight in zip(self.names, weights, strict=True)}
-        return RankingWeights.alone(**named), reciprocal
 
     def crossed(self, halves: BoolArray, start: FloatArray) -> FloatArray:
         """(questions,) 1/rank, each by weights that were searched on the other half."""

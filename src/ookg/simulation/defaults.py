@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ookg.errors import IMPORT_TRIPLES, InputError
 from ookg.evidence.combined import CLOSED_FORM_WEIGHTS, RankingWeights
 from ookg.evidence.network import default_weights
+from ookg.evidence.registry import LEARNED
 from ookg.models import Projected, refinable_models
 from ookg.models.embedding import Embedding
 from ookg.newcomers.reducer import Correlation, Uniform, Weights
@@ -110,10 +111,17 @@ class NewcomerDefaults:
         """What the vector and evidence count for in questions about known entities; None if the vector alone ranks."""
         if self.checkpoint.statistics is None:
             return None
-        if self.choice.known is not None:
-            return self.choice.known if self.choice.known.has_evidence else None
+        if (known := self.choice.known) is not None:
+            if not self._knows_network:
+                known = RankingWeights.alone(**(known.to_dict() | dict.fromkeys(LEARNED, 0.0)))
+            return known if known.has_evidence else None
         # How likely answers are was measured before evidence counted in them.
         return None if "known" in self.choice.likelihood else DEFAULT_KNOWN
+
+    @property
+    def _knows_network(self) -> bool:
+        """Whether answers about known entities were measured with the network that there is, or with none."""
+        return self.choice.known_network in (None, self.network)
 
     def weights(self, usual: Weights) -> Weights:
         """The usual weights of a task, correlation ones with the stored power; uniform ones for a model that came
@@ -181,7 +189,8 @@ class NewcomerDefaults:
 
     def known_likelihood(self, weights: RankingWeights | None, *, models: int) -> Likelihood | None:
         """The same for known entities: measured as they are answered where nothing is said."""
-        fitted = self.choice.likelihood.get("known") if weights == self.known_ranking else None
+        is_measured = weights == self.known_ranking and self._knows_network
+        fitted = self.choice.likelihood.get("known") if is_measured else None
         return fitted if fitted is not None and fitted.models == models else None
 
     def _method(self, *, refine: bool, combine: bool, chosen: bool) -> NewcomerMethod | None:

@@ -166,6 +166,7 @@ def tune(checkpoint: Checkpoint, settings: TuningSettings | None = None) -> Tuni
         thresholds=kept.thresholds,
         ways=ways or kept.ways,
         known=kept.known,
+        known_network=kept.known_network,
         likelihood=kept.likelihood | likelihood,
         network=kept.network,
     )
