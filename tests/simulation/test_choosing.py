@@ -152,7 +152,7 @@ def test_for_known_entities_links_count_where_one_relation_states_another() -> N
     assert tried.alone < 0.1
 
 
-def test_for_known_entities_the_default_stays_where_evidence_says_nothing() -> None:
+def test_for_known_entities_the_default_stays_where_evidence_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = grid_simulation()
     held_out = np.arange(0, len(simulation.hidden.known), 7)
     known = np.delete(simulation.hidden.known, held_out, axis=0)
@@ -163,3 +163,5 @@ def test_for_known_entities_the_default_stays_where_evidence_says_nothing() -> N
     assert tried.mrr == pytest.approx(tried.alone, abs=0.02)
     few = choose_known([simulation.embedding], known, both_ends(asked[: FEWEST_QUESTIONS // 2 - 1]), len(STEPS))
     assert few is None
+    monkeypatch.setattr("ookg.simulation.choosing.MOST_TRIPLES", len(known) - 1)
+    assert choose_known([simulation.embedding], known, both_ends(asked), len(STEPS)) is None

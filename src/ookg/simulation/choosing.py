@@ -38,7 +38,9 @@ from ookg.types import BoolArray, FloatArray, IntArray
 KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
 ASKED_EACH = 4  # questions about an entity, at most
 MOST_QUESTIONS = 2000
-MOST_SCORES = 4_000_000_000  # of known entities, in all questions about known ones: minutes on two cores
+# For known entities: scores of all questions together, which take minutes on two cores; and triples, above which to count
+# evidence a second time, without what is held out, takes too much of the memory that a training has.
+MOST_SCORES, MOST_TRIPLES = 4_000_000_000, 20_000_000
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
 LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse beside evidence than the closed form
 FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of triples may hold
@@ -137,7 +139,9 @@ def choose_known(
     network: AnswerNetwork | None = None,
     seed: int = 0,
 ) -> KnownTried | None:
-    """What vectors and evidence count for in questions about known entities; None where there are too few questions.
+    """What vectors and evidence count for in questions about known entities.
+
+    None where there are too few questions, or very many triples.
 
     Direct links alone, or all evidence, where that ranks the right answers higher by more than chance. The weights are
     not searched: in every graph some true triples are missing. Evidence speaks for them most, and they count as wrong
@@ -146,6 +150,8 @@ def choose_known(
     embeddings: of one model, or of several that answer together, that have not learned the answers; known: (triples, 3)
     what the evidence is counted on, without them; network: one that was trained on these triples, to be tried too
     """
+    if len(known) > MOST_TRIPLES:
+        return None
     nothing, size = known[:0], embeddings[0].num_entities
     true = np.concatenate([known, questions.triples])
     hidden = Hidden(np.arange(size), size, num_relations, known, nothing, nothing, true, wanted=0)
