@@ -38,8 +38,8 @@ from ookg.types import BoolArray, FloatArray, IntArray
 KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
 ASKED_EACH = 4  # questions about an entity, at most
 MOST_QUESTIONS = 2000
-# For known entities: scores of all questions together, which take minutes on two cores; and triples, above which to count
-# evidence a second time, without what is held out, takes too much of the memory that a training has.
+# For known entities: scores of all questions together, which take minutes on two cores; and triples, above which
+# counting evidence a second time, without what is held out, takes too much of the memory that a training has.
 MOST_SCORES, MOST_TRIPLES = 4_000_000_000, 20_000_000
 FEWEST_QUESTIONS = 60  # with fewer, nothing is chosen for that number of triples
 LEAST_TO_FIT = 5  # with fewer triples a fitted vector was worse beside evidence than the closed form
