@@ -136,6 +136,8 @@ def choose_known(
     questions: Queries,
     num_relations: int,
     *,
+    also_true: IntArray | None = None,
+    num_answers: int | None = None,
     network: AnswerNetwork | None = None,
     seed: int = 0,
 ) -> KnownTried | None:
@@ -148,12 +150,14 @@ def choose_known(
     answers here, so that a search ends with weights that are far too low.
 
     embeddings: of one model, or of several that answer together, that have not learned the answers; known: (triples, 3)
-    what the evidence is counted on, without them; network: one that was trained on these triples, to be tried too
+    what the evidence is counted on, without them; also_true: (triples, 3) what else is held out, and no wrong answer
+    num_answers: only the first so many entities are answers; None: all
+    network: one that was trained on the known triples, to be tried too
     """
     if len(known) > MOST_TRIPLES:
         return None
     nothing, size = known[:0], embeddings[0].num_entities
-    true = np.concatenate([known, questions.triples])
+    true = np.concatenate([known, questions.triples, known[:0] if also_true is None else also_true])
     hidden = Hidden(np.arange(size), size, num_relations, known, nothing, nothing, true, wanted=0)
     graph = GraphStatistics.count(known, size, num_relations)
     simulations = [Simulation(hidden, one, None, graph, True, nothing, questions, network) for one in embeddings]
@@ -167,7 +171,7 @@ def choose_known(
     if network is not None:
         learned = network.weights_at(MANY_TRIPLES)
         tried += [RankingWeights.alone(**(ranking.to_dict() | learned)) for ranking in KNOWN_RANKINGS]
-    asked = _Asked.of(simulation, queries, scorers, tried[-1], (VECTOR, *simulation.evidence.sources))
+    asked = _Asked.of(simulation, queries, scorers, tried[-1], (VECTOR, *simulation.evidence.sources), num_answers)
     plain = asked.reciprocal(asked.weights(RankingWeights.alone()))
     best, ranking = asked.reciprocal(asked.weights(tried[0])), tried[0]
     for one in tried[1:]:
@@ -238,9 +242,12 @@ class _Asked:
         scorers: Sequence[TranslationScorer],
         ranking: RankingWeights,
         names: tuple[str, ...] | None = None,
+        num_answers: int | None = None,
     ) -> _Asked:
         """Rivals are all entities, known and hidden. Of many, they are those that come nearest to outranking the right
         answer, by the given weights or with more or less of all that is not the vector.
+
+        num_answers: only the first so many are rivals
         """
         every = (VECTOR, *simulation.evidence.sources, NEW, HUBNESS)
         names = every if names is None else names
@@ -258,6 +265,7 @@ class _Asked:
             answers = torch.from_numpy(part.answer).to(device)[None, :, None].expand(len(names), -1, 1)
             right = values.gather(2, answers)
             is_out = _right_answers(simulation, part, scorers[0], size).to(device) | values[0].isinf()
+            is_out[:, num_answers:] |= num_answers is not None
             values.masked_fill_(is_out[None], 0.0)
             if room < size:
                 lead = (values - right).permute(1, 2, 0) @ more.to(values)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ookg.datasets.encoded import EncodedDataset, Task
     from ookg.evidence.combined import RankingWeights
     from ookg.evidence.network import AnswerNetwork
+    from ookg.graph.ids import TripleIds
     from ookg.models.embedding import Embedding
     from ookg.newcomers.embedder import Newcomers
     from ookg.scoring.queries import Queries
@@ -252,11 +253,21 @@ class AfterUpdate(Method):
         from ookg.simulation.choosing import choose_known
         from ookg.simulation.ways import DEFAULT_KNOWN
 
-        dataset, questions = _held_out(context.dataset, context.seed)
+        held_out = _held_out(context.dataset, context.seed)
+        dataset = held_out.left
         embedding = _updated(context.within(dataset))
         network = _network_of(context, dataset) if self.network else None
         known = np.concatenate([dataset.train, dataset.aux])
-        tried = choose_known([embedding], known, questions, dataset.num_relations, network=network, seed=context.seed)
+        tried = choose_known(
+            [embedding],
+            known,
+            held_out.questions,
+            dataset.num_relations,
+            also_true=held_out.triples,
+            num_answers=dataset.num_known,  # as the protocol has it
+            network=network,
+            seed=context.seed,
+        )
         return Updated(embedding, DEFAULT_KNOWN if tried is None else tried.ranking, dataset, network)
 
     def scorer(self, context: Context, trained: Updated, variant: Variant) -> Scorer:
@@ -274,13 +285,26 @@ class AfterUpdate(Method):
         found = find_newcomers(known, graph, dataset.train, dataset.aux, Uniform())
         found = found.with_room_for(dataset.num_entities - dataset.num_known)
         vectors = TranslationScorer(replace(found, refined=entities[dataset.num_known :]))
-        evidence = GraphEvidence.count(dataset.train, dataset.aux, dataset.num_relations, network=trained.network)
+        triples = np.concatenate([dataset.train, dataset.aux])  # after an update, all are known
+        evidence = GraphEvidence.count(triples, dataset.aux[:0], dataset.num_relations, network=trained.network)
         return CombinedScorer([vectors], evidence, trained.ranking)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
         """Those of a default training and an update on two cores, and of the network."""
         del dataset
         return (10.0 if on_gpu else 200.0) + self.network * NETWORK_SECONDS
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Given triples that nothing is trained on.
+
+    left: the data set without them; triples: (triples, 3) themselves; questions: about one of each newcomer
+    """
+
+    left: EncodedDataset
+    triples: TripleIds
+    questions: Queries
 
 
 def _default_training(seed: int) -> PaperSettings:
@@ -294,8 +318,8 @@ def _update() -> UpdateSettings:
     return UpdateSettings()
 
 
-def _held_out(dataset: EncodedDataset, seed: int) -> tuple[EncodedDataset, Queries]:
-    """The data set without some of its given triples, and questions about these as it asks them about test triples."""
+def _held_out(dataset: EncodedDataset, seed: int) -> _HeldOut:
+    """Some given triples of a data set, drawn among those that are like its test triples."""
     from ookg.scoring.queries import test_queries
 
     side = 0 if (dataset.test[:, 0] >= dataset.num_known).all() else 2
@@ -306,7 +330,7 @@ def _held_out(dataset: EncodedDataset, seed: int) -> tuple[EncodedDataset, Queri
     shuffled = dataset.aux[random.permutation(drawn)]
     one_each = np.sort(np.unique(shuffled[:, side], return_index=True)[1])
     left = replace(dataset, aux=np.delete(dataset.aux, drawn, axis=0))
-    return left, test_queries(shuffled[one_each], dataset.num_known)
+    return _HeldOut(left, shuffled, test_queries(shuffled[one_each], dataset.num_known))
 
 
 def _updated(context: Context) -> Embedding:
