@@ -13,9 +13,10 @@ import ookg
 from conftest import SMALL, random_triples
 from ookg.cli import main
 from ookg.errors import InputError
-from ookg.extension.questions import AnswerOptions
+from ookg.graph.triples import as_triples
 from ookg.model.model import Model
 from ookg.simulation.choice import NewcomerChoice
+from ookg.simulation.choosing import KnownTried
 from ookg.simulation.likelihood import DEFAULT_LIKELIHOOD
 from ookg.simulation.ways import DEFAULT_KNOWN
 
@@ -112,6 +113,10 @@ def test_training_chooses_on_what_it_holds_out(monkeypatch: pytest.MonkeyPatch) 
     assert again.choice == trained.choice
     valid = [(f"e{n}", "back", f"e{n + 1}") for n in range(5)]
     assert ookg.train(rows, SMALL, valid=valid, device="cpu").choice.known is not None
+    labelled = as_triples([(*row, "1") for row in valid] + [("e1", "r0", "e2", "0")])
+    assert ookg.train(rows, SMALL, valid=labelled, device="cpu").choice.known is not None
+    # What was learned says nothing about what was not.
+    assert ookg.train(rows, SMALL, valid=[*rows[:20], *valid[:2]], device="cpu").choice == NewcomerChoice()
     assert ookg.train(rows, SMALL, device="cpu").choice == NewcomerChoice()
 
 
@@ -131,11 +136,58 @@ def test_evaluate_asks_as_predict_answers(model: Model) -> None:
         model.evaluate_known(test, chosen=True, combine=True)
 
 
-def test_approximate_answers_leave_evidence_out_where_the_index_serves(model: Model) -> None:
-    """An index of other vectors does not serve: then evidence counts, as without it."""
+def test_what_is_said_about_newcomers_changes_nothing_for_known_entities(model: Model) -> None:
+    usual = model.predict(**ASKED)
+    said: dict[str, Any]
+    for said in ({"weights": "uniform"}, {"refine": True}, {"limit": 2}):
+        prediction = model.predict([("x", "r0", "e2")], **ASKED, **said, new_answers=False)
+        assert [(one.entity, one.score) for one in prediction.answers] == [
+            (one.entity, one.score) for one in usual.answers
+        ]
+        assert prediction.way == "trained vector with links"
+
+
+def test_an_entity_that_came_with_a_vector_and_no_triples(model: Model) -> None:
+    grown = model.with_vectors(model.embed([("x", "r0", "e1")]))
+    prediction = grown.predict(head="x", relation="r1", top=50, explain=True)
+    assert prediction.way == "vector"
+    alone = grown.predict(head="x", relation="r1", top=50, combine=False).answers
+    assert [(one.entity, one.score) for one in prediction.answers] == [(one.entity, one.score) for one in alone]
+    assert {share.kind for share in prediction.answers[0].shares} <= {"usual", "rest", "new"}
+    # The same where all triples of a known entity are gone.
     extended = model.extend()
-    assert extended.predict(**ASKED, approximate=None).way == "trained vector with links"
-    assert extended.likely("e1", options=AnswerOptions(top=3)) == extended.likely("e1", top=3)
+    extended.remove([row for row in random_triples(0) if "e1" in (row[0], row[2])])
+    assert extended.predict(**ASKED, explain=True).way == "trained vector"
+
+
+def test_a_network_is_tried_and_forgotten_with_it(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = set(random_triples(0))
+    held_out = [row for row in random_triples(7, size=2000) if row not in known]
+    ways = ookg.RankingWeights.alone(vector=1.0, links=6.0, network=1.0)
+    there = model.train_network(ookg.NetworkSettings(steps=2, batch=4))
+    seen: list[object] = []
+
+    def choose(*arguments: object, network: object, **options: object) -> KnownTried:
+        seen.append(network)
+        return KnownTried(100, 0.1, 0.2, ways)
+
+    monkeypatch.setattr("ookg.evaluation.known_links.choose_known", choose)
+    calibrated = there.calibrated(held_out)
+    assert seen == [there.known_evidence.network]
+    assert seen[0] is not None
+    assert calibrated.known_ranking == ways
+    assert calibrated.predict(**ASKED).way == "trained vector with links, network"
+    assert calibrated.predict(**ASKED).answers[0].probability is not None
+    without = Model(replace(calibrated.checkpoint, network=None))
+    assert without.known_ranking == DEFAULT_KNOWN
+    assert without.predict(**ASKED).answers[0].probability is None
+    monkeypatch.setattr("ookg.evaluation.known_links.choose_known", lambda *_, **__: None)
+    again = calibrated.calibrated(held_out)
+    assert again.choice.known == DEFAULT_KNOWN
+    assert again.choice.known_network is None
+    assert again.predict(**ASKED).answers[0].probability is not None
+    with pytest.raises(InputError, match="measured for another way of answering"):
+        again.predict(**ASKED, combine=False, min_probability=0.1)
 
 
 def test_the_commands(

@@ -173,6 +173,24 @@ def test_what_is_approximate_says_so(large: Model) -> None:
     assert extended.likely("e5", options=AnswerOptions(approximate=index)) == extended.likely("e5")
 
 
+def test_of_known_entities_evidence_is_left_out_where_an_index_answers(large: Model) -> None:
+    extended, index = large.extend(), by_hand(large.embedding, 12, 6)
+    served = extended.predict(head="e5", relation="r1", approximate=index)
+    exact = extended.predict(head="e5", relation="r1")
+    assert (served.recall, served.way) == (0.97, "trained vector")
+    assert (exact.recall, exact.way) == (None, "trained vector with links")
+    # Its list is too short for ten answers: they are those that evidence ranks.
+    lonely = ApproximateIndex(large.embedding, large.embedding.entities[:2], np.array([0, 3, 300]), np.arange(300), 1)
+    answered = [
+        (extended.predict(head=f"e{number}", relation="r0", approximate=lonely), f"e{number}") for number in range(60)
+    ]
+    exactly = [(prediction, label) for prediction, label in answered if prediction.recall is None and prediction.way]
+    assert any(prediction.way == "trained vector with links" for prediction, _ in exactly)
+    for prediction, label in exactly:
+        if prediction.way == "trained vector with links":
+            assert prediction == extended.predict(head=label, relation="r0")
+
+
 def test_an_index_of_other_vectors_is_not_used(large: Model) -> None:
     moved = replace(large.embedding, entities=large.embedding.entities.clone())
     index = replace(by_hand(large.embedding, 12, 1), embedding=moved)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ookg.models import TransE
+from ookg.models import RotatE, TransE
 from ookg.models.embedding import Embedding
 from ookg.newcomers.refinement import RefineSettings
 from ookg.scoring.queries import both_ends
@@ -165,3 +165,20 @@ def test_for_known_entities_the_default_stays_where_evidence_says_nothing(monkey
     assert few is None
     monkeypatch.setattr("ookg.simulation.choosing.MOST_TRIPLES", len(known) - 1)
     assert choose_known([simulation.embedding], known, both_ends(asked), len(STEPS)) is None
+
+
+def test_for_known_entities_the_vector_ranks_alone_where_evidence_misleads() -> None:
+    """A relation goes where another one leads, but never for the entities whose answers are held out."""
+    entities = np.arange(200)
+    same = np.stack([entities, np.zeros(200, dtype=np.int64), (entities + 7) % 200], axis=1)
+    half = same[:100] + np.array([0, 1, 0])
+    others = np.stack([entities[100:], np.ones(100, dtype=np.int64), (entities[100:] + 1) % 200], axis=1)
+    angle = torch.from_numpy(2 * np.pi * entities / 200)[:, None]
+    circle = torch.cat([angle.cos(), angle.sin()], dim=1).float()
+    generator = torch.Generator().manual_seed(0)
+    noise = 0.002 * torch.randn(200, 2, generator=generator)
+    embedding = Embedding(RotatE(1), circle + noise, torch.tensor([[7 * 2 * np.pi / 200], [2 * np.pi / 200]]).float())
+    tried = choose_known([embedding], np.concatenate([same, half]), both_ends(others), 2)
+    assert tried is not None
+    assert not tried.ranking.has_evidence
+    assert tried.mrr == tried.alone > 0.6

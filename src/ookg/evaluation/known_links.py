@@ -85,7 +85,7 @@ def evaluate_known(
         raise InputError("chosen goes by what is stored with the model or by default; leave out combine")
     weights = model.defaults.known_ranking if chosen else model.defaults.ranking_weights(combine, False)
     checkpoint = model.checkpoint
-    asked, others = as_triples(test), as_triples(valid)
+    asked, others = (as_triples(part).beside(checkpoint.entities, checkpoint.relations) for part in (test, valid))
     for part in (asked, others):
         if part.truth is not None and not part.truth.all():
             raise InputError(f"{part.source}: it holds triples labelled false; give true ones")

@@ -74,6 +74,11 @@ class RankingWeights(Mapping[str, float]):
         return [(name, weight) for name, weight in self._values.items() if name in SOURCES and weight != 0]
 
     @property
+    def asks_network(self) -> bool:
+        """Whether a part of a network counts."""
+        return any(name in LEARNED for name, _ in self.of_sources())
+
+    @property
     def has_evidence(self) -> bool:
         """Whether anything counts beside the vector."""
         return bool(self.of_sources() or self[NEW] or self[HUBNESS])

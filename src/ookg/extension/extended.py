@@ -126,7 +126,7 @@ class ExtendedModel:
 
         A triple of training that was removed is one of training again.
         """
-        rows = as_triples(triples)
+        rows = as_triples(triples).beside(self._state.entities, self._state.relations)
         if rows.truth is not None and not rows.truth.all():
             raise InputError(f"{rows.source}: it holds triples labelled false; what is given must be true")
         with self._writing:

@@ -50,14 +50,15 @@ QUESTIONS_AT_ONCE = 64
 class AnswerOptions:
     """How answers are ranked and which are shown.
 
-    combine: rank by the vector together with direct links and habits of relations; None: as `Model.combines` says
+    combine: rank by the vector together with direct links and habits of relations, or by such weights; None: newcomers
+        as `Model.ways` or `Model.combines` say, known entities as `Model.known_ranking` does
     top: how many; drop_known: leave out what training or given triples state; new_answers: newcomers are answers too
     min_probability: leave out answers that are less likely to be right
     blank_nodes: RDF nodes without a name are answers too
     explain: say for each answer what speaks for it against those that rank next (`Answer.shares`)
     approximate: score what this index of the model's vectors names, and not all known entities, where vectors alone
-        rank: not where evidence, companions, `min_probability` or `explain` need more, nor for more than ten answers.
-        Known entities are answered by their vectors alone then, if nothing else is said. What is answered by it says so
+        rank, and for known entities, from which evidence is left out then: not where evidence, companions,
+        `min_probability` or `explain` need more, nor for more than ten answers. What is answered by it says so
         (`Prediction.recall`), and has no probability
     """
 
@@ -120,41 +121,41 @@ class Ranking:
     """What the answers to a question are ranked by.
 
     ways: by the asked newcomer's number of triples
-    known: where there are ways, how evidence is weighed for known entities; None if their vectors alone rank
-    weights: where there are no ways, how evidence is weighed; None if the vector alone ranks
+    weights: where there are no ways, how evidence is weighed for newcomers; None if the vector alone ranks
+    known: how evidence is weighed for known entities; None if their vectors alone rank
+    is_said: whether the options say what counts, for all
     unmeasured: what says how likely answers are where that was not measured; None: nothing does
     """
 
     ways: Ways | None
-    known: RankingWeights | None = None
     weights: RankingWeights | None = None
+    known: RankingWeights | None = None
+    is_said: bool = False
     unmeasured: Likelihood | None = None
 
     @classmethod
     def of(cls, state: State, options: AnswerOptions) -> Ranking:
-        """By the preparation's ways, unless the options say whether evidence counts.
-
-        Where an index names the candidates, known entities are answered by their vectors alone: it knows no evidence.
-        """
-        is_refined = state.preparation.refine is not None
-        if options.combine is None and state.preparation.ways is not None:
-            return cls(state.preparation.ways, None if _index_serves(state, options) else state.model.known_ranking)
-        combine = state.model.combines(is_refined) if options.combine is None else options.combine
-        return cls(None, weights=state.model.ranking_weights(combine, is_refined))
+        """By the preparation's ways and what is stored for known entities, unless the options say what counts."""
+        model, ways, is_refined = state.model, state.preparation.ways, state.preparation.refine is not None
+        if options.combine is not None:
+            weights = model.ranking_weights(options.combine, is_refined)
+            return cls(None, weights, weights, is_said=True)
+        weights = None if ways is not None else model.ranking_weights(model.combines(is_refined), is_refined)
+        return cls(ways, weights, model.known_ranking)
 
     @property
     def needs_evidence(self) -> bool:
         """Whether the state must have evidence."""
-        if self.ways is None:
-            return self.weights is not None
-        return self.known is not None or any(way.evidence_weights is not None for way in self.ways)
+        ways = () if self.ways is None else tuple(way.evidence_weights for way in self.ways)
+        return any(weights is not None for weights in (self.weights, self.known, *ways))
 
     def evidence_weights(self, state: State, entity: int) -> RankingWeights | None:
         """How evidence is weighed in questions about an entity; None if its vector alone ranks."""
-        if self.ways is None:
-            return self.weights
+        if entity < state.num_known:
+            has_evidence = self.is_said or len(state.graph.links_of(entity)[0])
+            return self.known if has_evidence else None  # it may have come with a vector and no triples
         way = self.way(state, entity)
-        return self.known if way is None else way.evidence_weights
+        return self.weights if way is None else way.evidence_weights
 
     def holds_back(self, state: State, entity: int) -> bool:
         """Whether new answers to questions about an entity lose something: about a known one, where nothing is said."""
@@ -169,10 +170,12 @@ class Ranking:
         """What answers questions about an entity, where that was not said. models: how many answer together"""
         if (way := self.way(state, entity)) is not None:
             return way.in_words(models)
-        if self.ways is None or entity >= state.num_known:
+        has_choice = self.ways is not None or state.model.known_ranking is not None
+        if self.is_said or entity >= state.num_known or not has_choice:
             return None
-        vector = "trained vector" if models == 1 else f"trained vectors of {models} models"
-        return with_evidence(vector, self.known)
+        trained = "trained vector" if entity < state.num_known - state.model.given_vectors else "vector"
+        vector = trained if models == 1 else f"{trained}s of {models} models"
+        return with_evidence(vector, self.evidence_weights(state, entity))
 
     def likelihood(self, state: State, entity: int, weights: RankingWeights | None, models: int) -> Likelihood | None:
         """How likely answers about an entity are right. weights: of the evidence that counts, if any does"""
@@ -207,9 +210,11 @@ def answered(state: State, questions: Sequence[Question], options: AnswerOptions
 def _by_index(state: State, asked: Asked, options: AnswerOptions, ranking: Ranking) -> Prediction | None:
     """The best among all newcomers and what an index names; None where only all entities will do."""
     index = options.approximate
-    if index is None or not _index_serves(state, options):
+    if index is None or not _index_serves(state, options) or ranking.unmeasured is not None:
         return None
-    if ranking.evidence_weights(state, asked.entity) is not None or ranking.unmeasured is not None:
+    if not ranking.is_said:  # of known entities an index knows no evidence
+        ranking = replace(ranking, known=None)
+    if ranking.evidence_weights(state, asked.entity) is not None:
         return None
     point = _point(state, asked)
     known = index.candidates(point)
@@ -461,6 +466,8 @@ def no_probability(state: State, entity: int, way: Way | None) -> str:
     kind = "new" if entity >= state.num_known else "known"
     problem = f"how likely answers about {kind} entities such as {state.entities.label(entity)!r} are was"
     if kind == "known":
+        if state.model.known_likelihood(state.model.known_ranking, models=1 + len(state.companions)) is not None:
+            return f"{problem} measured for another way of answering; leave out what says how answers are ranked"
         return f"{problem} not measured with this model; `ookg calibrate DIR HELD_OUT --save` does it"
     if way is not None and state.model.measured_without_network:
         return f"{problem} measured without the network; `ookg network DIR --remove` goes back to answers without it"

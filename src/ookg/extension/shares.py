@@ -184,7 +184,7 @@ def _gap_parts(geometry: Geometry, difference: Tensor) -> Tensor:
 
 def _folded(products: Tensor, parts: int) -> Tensor:
     """(rows, width) -> (rows, parts) sums over what belongs to a part: the two halves of a complex coordinate."""
-    return products.view(len(products), -1, parts).sum(dim=1)
+    return products.view(len(products), products.shape[-1] // parts, parts).sum(dim=1)
 
 
 def behind_vector(state: State, entity: int, relation: int) -> Behind:

@@ -606,10 +606,9 @@ class Model:
         """
         triples = held_out_triples(self, held_out)
         tried = choose_known_ranking(self, triples, seed)
-        choice = replace(self.choice, known=self.choice.known or DEFAULT_KNOWN)
-        if tried is not None:
-            choice = replace(choice, known=tried.ranking, known_network=self.defaults.network)
-        chosen = self.with_choice(choice)
+        ranking = DEFAULT_KNOWN if tried is None else tried.ranking
+        network = self.defaults.network if ranking.asks_network else None
+        chosen = self.with_choice(replace(self.choice, known=ranking, known_network=network))
         fitted = fit_known_likelihood(chosen, triples, seed)
         return self.with_choice(replace(chosen.choice, likelihood=self.choice.likelihood | {"known": fitted}))
 
@@ -662,6 +661,9 @@ class Model:
         refine: fit the new vectors to their triples first
         combine: rank by the vector together with direct links and habits of relations; by default as `combines` says
         Scores of evidence are weighted sums instead of -D(h, r, t).
+
+        A question about a known entity is answered by its trained vector and what `known_ranking` has, unless `combine`
+        is given.
 
         explain: say for each answer what speaks for it against those that rank next: `Answer.shares` and `reasons`
         options: the same and more in one object; what is said by keyword goes before it

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
+from ookg.graph.grown import row_keys
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.held_out import HELD_OUT, HeldOut
@@ -24,7 +26,7 @@ from ookg.scoring.queries import Queries, both_ends
 from ookg.scoring.ranking import AnswerIndex, query_rank_counts
 from ookg.scoring.thresholds import best_threshold
 from ookg.simulation.choice import NewcomerChoice
-from ookg.simulation.choosing import choose_known
+from ookg.simulation.choosing import choose_known, known_questions
 from ookg.storage.checkpoint import (
     PROBE_FILE,
     STATE_FILE,
@@ -138,7 +140,10 @@ def train(
         trained = _with_progress(run) if progress else run.run()
         checkpoint = _checkpoint(task, trained, run.seconds)
         checkpoint.provenance["quality"] = _quality(task, checkpoint.embedding, trained)
-        model = Model(_with_known_ranking(checkpoint, task))
+        if storage is not None and task.asked is not None:
+            with suppress(OokgError):  # if there is no room for the state, a stop from here on costs the training
+                run.save()
+        model = Model(_with_known_ranking(checkpoint, task, progress))
         if storage is not None:
             try:
                 write_checkpoint(model.checkpoint, storage.directory)
@@ -280,6 +285,18 @@ class _Task:
             return task
         return replace(task, held_out=held_out, validate=held_out.on_the_way(settings.geometry))
 
+    @cached_property
+    def asked(self) -> Queries | None:
+        """Both ends of true triples that training does not learn from; None where there are none."""
+        if self.held_out is not None:
+            return self.held_out.questions
+        if self.valid is None:
+            return None
+        valid = self.valid if self.valid.truth is None else self.valid.select(self.valid.truth)
+        rows = np.unique(valid.encoded(self.triples.entities, self.triples.relations), axis=0)
+        keys = row_keys(np.concatenate([rows, self.triples.ids]).astype(np.int64))
+        return both_ends(rows[~np.isin(keys[: len(rows)], keys[len(rows) :])])
+
 
 def _quality(task: _Task, embedding: Embedding, tables: TrainedTables) -> dict[str, Any] | None:
     """How good the vectors are, by what figure, and on how many triples; None if there is nothing to look at."""
@@ -297,16 +314,18 @@ def _quality(task: _Task, embedding: Embedding, tables: TrainedTables) -> dict[s
     return {"figure": "MRR of tails", "value": value, "triples": triples, "of": "validation triples"}
 
 
-def _with_known_ranking(checkpoint: Checkpoint, task: _Task) -> Checkpoint:
-    """The same with what evidence counts for beside its vectors, chosen on true triples that they have not learned."""
-    known, embedding = checkpoint.triples, checkpoint.embedding
-    if task.held_out is not None:
-        known, questions = task.held_out.trained, task.held_out.questions
-    elif task.valid is not None and task.valid.truth is None:
-        questions = both_ends(task.valid.encoded(checkpoint.entities, checkpoint.relations))
-    else:
+def _with_known_ranking(checkpoint: Checkpoint, task: _Task, progress: bool) -> Checkpoint:
+    """The same with what evidence counts beside its vectors, chosen on true triples that they have not learned."""
+    embedding, questions = checkpoint.embedding, task.asked
+    if questions is None:
         return checkpoint
-    tried = choose_known([embedding], known, questions, embedding.num_relations)
+    known = checkpoint.triples if task.held_out is None else task.held_out.trained
+    with ExitStack() as shown:
+        report: Progress | None = None
+        if progress:
+            total = known_questions(len(questions), embedding.num_entities)
+            report = shown.enter_context(Progress("choosing what counts beside the vectors", total, "questions"))
+        tried = choose_known([embedding], known, questions, embedding.num_relations, report=report)
     if tried is None:
         return checkpoint
     figures = {"questions": tried.questions, "alone": tried.alone, "mrr": tried.mrr}

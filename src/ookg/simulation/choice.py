@@ -1,4 +1,4 @@
-"""What a simulation has chosen for a model: how it represents new entities, and what that is worth."""
+"""What was chosen for a model: how it represents new entities, what counts in answers, and what that is worth."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ookg.storage.checkpoint import Checkpoint, damaged_newcomers, stored_newcom
 # with the graph has no name: weights for it are stored (`ranking`), what to expect of it is not (`calibration`).
 # "chosen" is what `predict` does where nothing is said: by the newcomer's number of triples (`ways.py`).
 NewcomerMethod = Literal["closed form", "refined", "combined", "chosen"]
-# Whose answers a likelihood is for: newcomers by one of the methods, or known entities by their own vectors.
+# Whose answers a likelihood is for: newcomers by one of the methods, or known entities as they are answered.
 AnswerMethod = Literal["closed form", "refined", "combined", "chosen", "known"]
 NEWCOMER_METHODS: tuple[NewcomerMethod, ...] = get_args(NewcomerMethod)
 
 
 @dataclass(frozen=True)
 class NewcomerChoice:
-    """Settings for new entities, stored with a model. None, or no entry: not chosen.
+    """Settings for new entities and for answers, stored with a model. None, or no entry: not chosen.
 
     power: of the correlation weights; refine: how vectors are fitted; best: the method that ranked best
     ranking: weights of the combination, by the method ("closed form" or "refined") that makes its vectors

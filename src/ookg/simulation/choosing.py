@@ -1,4 +1,6 @@
-"""Choosing how questions about newcomers are answered, by their number of triples, on hidden entities.
+"""Choosing how questions are answered: about newcomers on hidden entities, about known ones on held-out triples.
+
+Newcomers are answered by their number of triples.
 
 For each of some numbers of triples, that many are given of every hidden entity, and some of its others are asked, once
 with vectors of the closed form and once with fitted ones. From the default weights of the vector and of each kind of
@@ -21,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ookg.evidence.combined import RankingWeights, spread_of_known, standardised
-from ookg.evidence.network import AnswerNetwork
+from ookg.evidence.network import MANY_TRIPLES, AnswerNetwork
 from ookg.evidence.registry import HUBNESS, NEW, VECTOR
 from ookg.graph.statistics import GraphStatistics, relations_with_loops
 from ookg.models.embedding import Embedding
@@ -33,6 +35,7 @@ from ookg.scoring.scorer import SCORES_AT_ONCE, TranslationScorer
 from ookg.simulation.hiding import Hidden
 from ookg.simulation.simulated import Simulation
 from ookg.simulation.ways import DEFAULT_WAYS, FITTED_RANKING, KNOWN_RANKINGS, Way, Ways
+from ookg.system.progress import Reporter
 from ookg.types import BoolArray, FloatArray, IntArray
 
 KNOTS = (1, 3, 10, 30)  # numbers of triples, unless others are asked for
@@ -47,7 +50,6 @@ FEATURE_NUMBERS = 1 << 24  # how many numbers the features of one number of trip
 # What a weight is multiplied by, what one that is 0 is set to, and what is added to that of "new", in search of better.
 FACTORS, FIRST_WEIGHTS, STEPS = (0.0, 0.5, 0.7, 1.4, 2.0), (0.1, 0.3), (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
 EVIDENCE = (0.0, 0.5, 1.0, 3.0)  # times the weights of all but the vector: what outranks under any is a rival
-MANY_TRIPLES = 1_000  # the weights of a network that are for newcomers with so many are those for known entities
 ROUNDS = 4  # over all weights, at most
 LEAST_GAIN, SMALLEST_STEP = 0.001, 1e-4  # of MRR: for another choice, and for another weight on the way
 HALVES = 20  # the purpose of the random stream that samples questions and halves newcomers
@@ -130,6 +132,11 @@ class KnownTried:
     ranking: RankingWeights
 
 
+def known_questions(questions: int, entities: int) -> int:
+    """Of how many questions `choose_known` asks, by the number that there are and that of known entities."""
+    return min(questions, MOST_QUESTIONS, MOST_SCORES // max(1, entities))
+
+
 def choose_known(
     embeddings: Sequence[Embedding],
     known: IntArray,
@@ -140,19 +147,20 @@ def choose_known(
     num_answers: int | None = None,
     network: AnswerNetwork | None = None,
     seed: int = 0,
+    report: Reporter | None = None,
 ) -> KnownTried | None:
     """What vectors and evidence count for in questions about known entities.
 
     None where there are too few questions, or very many triples.
 
-    Direct links alone, or all evidence, where that ranks the right answers higher by more than chance. The weights are
-    not searched: in every graph some true triples are missing. Evidence speaks for them most, and they count as wrong
+    Direct links, unless all evidence, or none, ranks the right answers higher by more than chance. The weights are not
+    searched: in every graph some true triples are missing. Evidence speaks for them most, and they count as wrong
     answers here, so that a search ends with weights that are far too low.
 
     embeddings: of one model, or of several that answer together, that have not learned the answers; known: (triples, 3)
     what the evidence is counted on, without them; also_true: (triples, 3) what else is held out, and no wrong answer
     num_answers: only the first so many entities are answers; None: all
-    network: one that was trained on the known triples, to be tried too
+    network: one that was trained on the known triples, to be tried too; report: gets the number of questions scored
     """
     if len(known) > MOST_TRIPLES:
         return None
@@ -161,7 +169,7 @@ def choose_known(
     hidden = Hidden(np.arange(size), size, num_relations, known, nothing, nothing, true, wanted=0)
     graph = GraphStatistics.count(known, size, num_relations)
     simulations = [Simulation(hidden, one, None, graph, True, nothing, questions, network) for one in embeddings]
-    simulation = _some_questions(simulations[0], seed, MOST_SCORES // size)
+    simulation = _some_questions(simulations[0], seed, known_questions(len(questions), size))
     queries = simulation.queries
     if len(queries) < FEWEST_QUESTIONS or len(np.unique(queries.entity)) < 2:
         return None
@@ -171,20 +179,21 @@ def choose_known(
     if network is not None:
         learned = network.weights_at(MANY_TRIPLES)
         tried += [RankingWeights.alone(**(ranking.to_dict() | learned)) for ranking in KNOWN_RANKINGS]
-    asked = _Asked.of(simulation, queries, scorers, tried[-1], (VECTOR, *simulation.evidence.sources), num_answers)
-    plain = asked.reciprocal(asked.weights(RankingWeights.alone()))
-    best, ranking = asked.reciprocal(asked.weights(tried[0])), tried[0]
-    for one in tried[1:]:
-        reciprocal = asked.reciprocal(asked.weights(one))
-        if is_better(reciprocal, best):
-            best, ranking = reciprocal, one
+    names = (VECTOR, *(name for name, _ in tried[-1].of_sources()))
+    asked = _Asked.of(simulation, queries, scorers, tried[-1], names, num_answers, report)
+    tried.append(RankingWeights.alone())
+    reciprocal = [asked.reciprocal(asked.weights(one)) for one in tried]
+    best, ranking, plain = reciprocal[0], tried[0], reciprocal[-1]
+    for ranks, one in zip(reciprocal[1:], tried[1:], strict=True):
+        if is_better(ranks, best):
+            best, ranking = ranks, one
     return KnownTried(len(queries), float(plain.mean()), float(best.mean()), ranking)
 
 
 def _some_questions(simulation: Simulation, seed: int, most: int = MOST_QUESTIONS) -> Simulation:
-    """The simulation with as many questions as are needed, and no more than `most`."""
+    """The simulation with as many questions as are needed, at most `most`."""
     queries, random = simulation.queries, np.random.default_rng([HALVES, seed])
-    rows = np.sort(random.permutation(len(queries))[: min(most, MOST_QUESTIONS)])
+    rows = np.sort(random.permutation(len(queries))[:most])
     return replace(simulation, queries=queries.select(rows))
 
 
@@ -243,6 +252,7 @@ class _Asked:
         ranking: RankingWeights,
         names: tuple[str, ...] | None = None,
         num_answers: int | None = None,
+        report: Reporter | None = None,
     ) -> _Asked:
         """Rivals are all entities, known and hidden. Of many, they are those that come nearest to outranking the right
         answer, by the given weights or with more or less of all that is not the vector.
@@ -260,7 +270,7 @@ class _Asked:
         for start in range(0, len(queries), at_once):
             rows = slice(start, start + at_once)
             part = queries.select(rows)
-            vectors = [one.all_answer_scores(part, size) for one in scorers]
+            vectors = [_scores(one, part, size) for one in scorers]
             values = torch.stack([_over_all(name, simulation, scorers, part, vectors) for name in names])
             answers = torch.from_numpy(part.answer).to(device)[None, :, None].expand(len(names), -1, 1)
             right = values.gather(2, answers)
@@ -274,6 +284,8 @@ class _Asked:
                 is_out = is_out.gather(1, columns)
             features[:, rows, :1], features[:, rows, 1:] = right, values
             left_out[rows, 1:] = is_out
+            if report is not None:
+                report(start + len(part))
         return cls(names, features, left_out)
 
     def weights(self, ranking: RankingWeights) -> FloatArray:
@@ -318,6 +330,11 @@ class _Asked:
         ranks = 1 + better + equal / 2
         reciprocal: FloatArray = (1 / ranks).double().cpu().numpy()
         return reciprocal
+
+
+def _scores(scorer: TranslationScorer, queries: Queries, size: int) -> Tensor:
+    """(queries, entities) the scores of all entities; where none is new, without a copy of the table."""
+    return scorer.answer_scores(queries) if size == scorer.num_known else scorer.all_answer_scores(queries, size)
 
 
 def _moves(name: str, weight: float) -> list[float]:
