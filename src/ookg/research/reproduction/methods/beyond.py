@@ -218,7 +218,7 @@ class _UpdatedSettings:
 class Updated:
     """What answers after an update: vectors of all entities, what evidence counts for, and what it is counted on."""
 
-    embedding: Embedding
+    embeddings: list[Embedding]
     ranking: RankingWeights
     dataset: EncodedDataset
     network: AnswerNetwork | None
@@ -232,10 +232,11 @@ class AfterUpdate(Method):
     does it, by such questions as the data set asks, one for each newcomer that has one there. Vectors are those of the
     default settings, not of the paper's.
 
-    network: whether a graph neural network counts
+    models: which answer, together if they are several; network: whether a graph neural network counts
     """
 
     name: str
+    models: tuple[str, ...] = ("transe",)
     network: bool = False
     tasks: tuple[Task, ...] = LINK_PREDICTION
     beyond_paper: ClassVar[bool] = True
@@ -246,7 +247,7 @@ class AfterUpdate(Method):
         options: dict[str, Any] = {"update": asdict(_update()), "held_out": HELD_OUT, "ranking": "chosen"}
         if self.network:
             options["network"] = _network(seed).to_dict()
-        return BeyondSettings((_default_training(seed).to_dict(),), options)
+        return BeyondSettings(tuple(_default_training(model, seed).to_dict() for model in self.models), options)
 
     def train(self, context: Context) -> Updated:
         """The vectors, and the weights."""
@@ -255,11 +256,11 @@ class AfterUpdate(Method):
 
         held_out = _held_out(context.dataset, context.seed)
         dataset = held_out.left
-        embedding = _updated(context.within(dataset))
+        embeddings = [_updated(context.within(dataset), model) for model in self.models]
         network = _network_of(context, dataset) if self.network else None
         known = np.concatenate([dataset.train, dataset.aux])
         tried = choose_known(
-            [embedding],
+            embeddings,
             known,
             held_out.questions,
             dataset.num_relations,
@@ -268,7 +269,7 @@ class AfterUpdate(Method):
             network=network,
             seed=context.seed,
         )
-        return Updated(embedding, DEFAULT_KNOWN if tried is None else tried.ranking, dataset, network)
+        return Updated(embeddings, DEFAULT_KNOWN if tried is None else tried.ranking, dataset, network)
 
     def scorer(self, context: Context, trained: Updated, variant: Variant) -> Scorer:
         """The vectors, and the evidence of the graph; what is new comes after what is known, as the protocol has it."""
@@ -279,20 +280,23 @@ class AfterUpdate(Method):
         from ookg.newcomers.reducer import Uniform
         from ookg.scoring.scorer import TranslationScorer
 
-        dataset, entities = trained.dataset, trained.embedding.entities
-        known = replace(trained.embedding, entities=entities[: dataset.num_known])
+        dataset = trained.dataset
         graph = GraphStatistics.count(dataset.train, dataset.num_known, dataset.num_relations)
-        found = find_newcomers(known, graph, dataset.train, dataset.aux, Uniform())
-        found = found.with_room_for(dataset.num_entities - dataset.num_known)
-        vectors = TranslationScorer(replace(found, refined=entities[dataset.num_known :]))
+        vectors = []
+        for embedding in trained.embeddings:
+            entities = embedding.entities
+            known = replace(embedding, entities=entities[: dataset.num_known])
+            found = find_newcomers(known, graph, dataset.train, dataset.aux, Uniform())
+            found = found.with_room_for(dataset.num_entities - dataset.num_known)
+            vectors.append(TranslationScorer(replace(found, refined=entities[dataset.num_known :])))
         triples = np.concatenate([dataset.train, dataset.aux])  # after an update, all are known
         evidence = GraphEvidence.count(triples, dataset.aux[:0], dataset.num_relations, network=trained.network)
-        return CombinedScorer([vectors], evidence, trained.ranking)
+        return CombinedScorer(vectors, evidence, trained.ranking)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
         """Those of a default training and an update on two cores, and of the network."""
         del dataset
-        return (10.0 if on_gpu else 200.0) + self.network * NETWORK_SECONDS
+        return len(self.models) * (10.0 if on_gpu else 300.0) + self.network * NETWORK_SECONDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,8 +311,8 @@ class _HeldOut:
     questions: Queries
 
 
-def _default_training(seed: int) -> PaperSettings:
-    return PaperSettings().changed({"seed": seed, **TRAINING})
+def _default_training(model: str, seed: int) -> PaperSettings:
+    return PaperSettings().changed({"model": model, "seed": seed, **TRAINING})
 
 
 def _update() -> UpdateSettings:
@@ -333,7 +337,7 @@ def _held_out(dataset: EncodedDataset, seed: int) -> _HeldOut:
     return _HeldOut(left, shuffled, test_queries(shuffled[one_each], dataset.num_known))
 
 
-def _updated(context: Context) -> Embedding:
+def _updated(context: Context, model: str) -> Embedding:
     """The vectors of known and new entities after an update with the given triples, or what is kept of them.
 
     Its seconds are those of both trainings: where it is kept, the vectors before it are not looked at.
@@ -343,7 +347,7 @@ def _updated(context: Context) -> Embedding:
     from ookg.system.machine import device_name
     from ookg.training.continuing import Growth, continue_training
 
-    dataset, update, vectors = context.dataset, _update(), _default_training(context.seed)
+    dataset, update, vectors = context.dataset, _update(), _default_training(model, context.seed)
 
     def train() -> TrainedModel:
         growth = Growth(dataset.train, dataset.aux, dataset.num_entities, dataset.num_relations)
@@ -427,5 +431,7 @@ BEYOND_METHODS = (
     ByDefault("By default, with network", (INV_TRANSE,), network=True),
     AfterUpdate("After an update"),
     AfterUpdate("After an update, with network", network=True),
+    AfterUpdate("After an update, TransE + RotatE", ("transe", "rotate")),
+    AfterUpdate("After an update, TransE + RotatE, with network", ("transe", "rotate"), network=True),
     JudgeMethod("Judged TransE", (INV_TRANSE,)),
 )
