@@ -170,7 +170,7 @@ def test_after_an_update_newcomers_are_answered_like_known_entities(
     monkeypatch.setattr(beyond_methods, "HELD_OUT", 6)
     whole = encoded(places, RANKS)
     context = Context(whole, 0, torch.device("cpu"), places.cache)
-    method = METHODS["After an update"]
+    method = METHODS["After an update (TransE)"]
     assert isinstance(method, AfterUpdate)
     trained = method.train(context)
     dataset, (triples, nothing) = trained.dataset, (whole.aux, whole.aux[:0])

@@ -429,9 +429,9 @@ BEYOND_METHODS = (
     BeyondMethod("Combined TransE + RotatE", (INV_TRANSE, INV_ROTATE), refines=True, evidence=True),
     ByDefault("By default", (INV_TRANSE,)),
     ByDefault("By default, with network", (INV_TRANSE,), network=True),
-    AfterUpdate("After an update"),
-    AfterUpdate("After an update, with network", network=True),
-    AfterUpdate("After an update, TransE + RotatE", ("transe", "rotate")),
-    AfterUpdate("After an update, TransE + RotatE, with network", ("transe", "rotate"), network=True),
+    AfterUpdate("After an update (TransE)"),
+    AfterUpdate("After an update (TransE + network)", network=True),
+    AfterUpdate("After an update (TransE + RotatE)", ("transe", "rotate")),
+    AfterUpdate("After an update (TransE + RotatE + network)", ("transe", "rotate"), network=True),
     JudgeMethod("Judged TransE", (INV_TRANSE,)),
 )
