@@ -496,7 +496,7 @@ def test_new_relations(geometry: Geometry) -> None:
         with pytest.raises(InputError, match="has no closed form for new relations"):
             relation_vectors(RelationPairs(model.embedding, model.embedding.entities[:0], ends * 0, ends, ends + 1), 1)
         return
-    answers = extended.predict(relation="made", head="e1", options=AnswerOptions(top=100)).answers
+    answers = extended.predict(relation="made", head="e1", options=AnswerOptions(top=100, combine=False)).answers
     row = newcomers_of(model, MADE[:2]).embedding.relations[-1].double()
     entities = model.embedding.entities.double()
     vector = entities[model.entities.find("e1")]
