@@ -18,7 +18,7 @@ from ookg.evaluation.ranks import QuestionRanks, RankFigures
 from ookg.evaluation.subject import EvaluatedModel
 from ookg.evidence.combined import CombinedScorer, RankingWeights
 from ookg.graph.fitting import FittingRelations
-from ookg.graph.triples import TripleSource, as_triples
+from ookg.graph.triples import Triples, TripleSource, as_triples
 from ookg.newcomers.given import find_given
 from ookg.newcomers.reducer import Uniform
 from ookg.scoring.link_prediction import link_prediction
@@ -120,9 +120,9 @@ def evaluate_known(
     return KnownLinksResult(ties, ranks, ranks.figures(seed), *parts, left_out, notes)
 
 
-def held_out_triples(model: EvaluatedModel, held_out: TripleSource) -> IntArray:
+def held_out_triples(model: EvaluatedModel, triples: Triples) -> IntArray:
     """(triples, 3) true triples of known entities that a model was not trained on; others are refused."""
-    checkpoint, triples = model.checkpoint, as_triples(held_out)
+    checkpoint = model.checkpoint
     if checkpoint.graph is None:
         problem = "this model came without its training triples, by which it is known what fits an entity"
         raise InputError(f"{problem}; {IMPORT_TRIPLES}")
@@ -146,8 +146,8 @@ def choose_known_ranking(model: EvaluatedModel, held_out: IntArray, seed: int = 
     return choose_known(embeddings, known, questions, embeddings[0].num_relations, network=network, seed=seed)
 
 
-def fit_known_likelihood(model: EvaluatedModel, held_out: IntArray, seed: int = 0) -> Likelihood:
-    """How likely answers about known entities are right: those that held-out triples state.
+def fit_known_likelihood(model: EvaluatedModel, held_out: IntArray, source: str, seed: int = 0) -> Likelihood:
+    """How likely answers about known entities are right: those that held-out triples state. source: where they are from
 
     All known entities are asked about, those without a held-out triple too, over all relations that fit them.
     """
@@ -157,7 +157,7 @@ def fit_known_likelihood(model: EvaluatedModel, held_out: IntArray, seed: int = 
     outcome = answers.outcomes(_scorer(model, model.defaults.known_ranking), len(everyone), seed, MOST_KNOWN)
     fitted = Likelihood.fit(outcome, 1 + len(model.companions), seed)
     if fitted is None:
-        problem = f"of {len(held_out):,} held-out triples, only {int(outcome.right.sum()):,} answers are right"
+        problem = f"{source}: only {int(outcome.right.sum()):,} answers are right"
         raise InputError(f"{problem}, too few to say how likely answers are; hold out more triples")
     return fitted
 

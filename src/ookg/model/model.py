@@ -604,12 +604,13 @@ class Model:
 
         held_out: true triples of known entities that training did not have; `save_choice` stores the result
         """
-        triples = held_out_triples(self, held_out)
+        source = as_triples(held_out)
+        triples = held_out_triples(self, source)
         tried = choose_known_ranking(self, triples, seed)
         ranking = DEFAULT_KNOWN if tried is None else tried.ranking
         network = self.defaults.network if ranking.asks_network else None
         chosen = self.with_choice(replace(self.choice, known=ranking, known_network=network))
-        fitted = fit_known_likelihood(chosen, triples, seed)
+        fitted = fit_known_likelihood(chosen, triples, source.source, seed)
         return self.with_choice(replace(chosen.choice, likelihood=self.choice.likelihood | {"known": fitted}))
 
     def embed(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 import torch
 
 from ookg.errors import InputError, ModelFileError, ModelNotStored, OokgError
-from ookg.graph.grown import row_keys
 from ookg.graph.known import KnownGraph
 from ookg.graph.triples import Triples, as_triples
 from ookg.model.held_out import HELD_OUT, HeldOut
@@ -140,9 +138,6 @@ def train(
         trained = _with_progress(run) if progress else run.run()
         checkpoint = _checkpoint(task, trained, run.seconds)
         checkpoint.provenance["quality"] = _quality(task, checkpoint.embedding, trained)
-        if storage is not None and task.asked is not None:
-            with suppress(OokgError):  # if there is no room for the state, a stop from here on costs the training
-                run.save()
         model = Model(_with_known_ranking(checkpoint, task, progress))
         if storage is not None:
             try:
@@ -285,18 +280,6 @@ class _Task:
             return task
         return replace(task, held_out=held_out, validate=held_out.on_the_way(settings.geometry))
 
-    @cached_property
-    def asked(self) -> Queries | None:
-        """Both ends of true triples that training does not learn from; None where there are none."""
-        if self.held_out is not None:
-            return self.held_out.questions
-        if self.valid is None:
-            return None
-        valid = self.valid if self.valid.truth is None else self.valid.select(self.valid.truth)
-        rows = np.unique(valid.encoded(self.triples.entities, self.triples.relations), axis=0)
-        keys = row_keys(np.concatenate([rows, self.triples.ids]).astype(np.int64))
-        return both_ends(rows[~np.isin(keys[: len(rows)], keys[len(rows) :])])
-
 
 def _quality(task: _Task, embedding: Embedding, tables: TrainedTables) -> dict[str, Any] | None:
     """How good the vectors are, by what figure, and on how many triples; None if there is nothing to look at."""
@@ -316,10 +299,15 @@ def _quality(task: _Task, embedding: Embedding, tables: TrainedTables) -> dict[s
 
 def _with_known_ranking(checkpoint: Checkpoint, task: _Task, progress: bool) -> Checkpoint:
     """The same with what evidence counts beside its vectors, chosen on true triples that they have not learned."""
-    embedding, questions = checkpoint.embedding, task.asked
-    if questions is None:
+    embedding, known = checkpoint.embedding, checkpoint.triples
+    if task.held_out is not None:
+        known, questions = task.held_out.trained, task.held_out.questions
+    elif task.valid is not None:
+        valid = task.valid if task.valid.truth is None else task.valid.select(task.valid.truth)
+        rows = np.unique(valid.encoded(checkpoint.entities, checkpoint.relations), axis=0)
+        questions = both_ends(rows[~checkpoint.index.has(rows)])
+    else:
         return checkpoint
-    known = checkpoint.triples if task.held_out is None else task.held_out.trained
     with ExitStack() as shown:
         report: Progress | None = None
         if progress:

@@ -38,8 +38,8 @@ class NewcomerChoice:
     simulation: how the settings were chosen, in plain values, for people to read
     judge: the judge of claims about new entities; thresholds: what claims about known ones are held against
     ways: how questions are answered by the newcomer's number of triples
-    known: what the vector and evidence count for in questions about known entities; known_network: the digest of the
-        network that was tried there, as `network`
+    known: what the vector and evidence count for in questions about known entities
+    known_network: the digest of the network that counts there; None where none does
     likelihood: how likely answers are right, by method; no entry: not measured. That of "known" without weights for
         `known` is of an older version, whose answers about known entities had no evidence
     network: the digest of the network that was weighed in the ways, on tasks; None: they were chosen, and what is

@@ -275,7 +275,8 @@ class _Asked:
             answers = torch.from_numpy(part.answer).to(device)[None, :, None].expand(len(names), -1, 1)
             right = values.gather(2, answers)
             is_out = _right_answers(simulation, part, scorers[0], size).to(device) | values[0].isinf()
-            is_out[:, num_answers:] |= num_answers is not None
+            if num_answers is not None:
+                is_out[:, num_answers:] = True
             values.masked_fill_(is_out[None], 0.0)
             if room < size:
                 lead = (values - right).permute(1, 2, 0) @ more.to(values)

@@ -40,10 +40,9 @@ REFINEMENT: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-# Of the methods after an update: what differs from the default training, given triples held out, and the random stream.
+# After an update: changes of the default training, how many given triples are held out, and the stream that draws them.
 TRAINING: Mapping[str, Any] = {}
 HELD_OUT, HOLDING = 3_000, 77
-NETWORK_STEPS = 10_000
 
 
 def _refinement(dataset: str, seed: int) -> dict[str, Any]:
@@ -187,7 +186,7 @@ class ByDefault(Method):
 
 def _network(seed: int) -> NetworkSettings:
     """Answers are known entities here, none of them new."""
-    return network_settings(seed, steps=NETWORK_STEPS, batch=64, encoder_steps=0)
+    return network_settings(seed, steps=10_000, batch=64, encoder_steps=0)
 
 
 def _network_of(context: Context, dataset: EncodedDataset) -> AnswerNetwork:
