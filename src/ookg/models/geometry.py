@@ -145,8 +145,10 @@ class Geometry(ABC):
     def gap_to_all(self, points: Tensor, table: Tensor) -> Tensor:
         """The gaps from each point to each row of a table, (points, width) and (rows, width) -> (points, rows)."""
         rows = max(1, BLOCK_NUMBERS // max(1, len(points) * table.shape[-1]))
-        blocks = [self.gap(points[:, None], block[None]) for block in torch.split(table, rows)]
-        return torch.cat(blocks, dim=1) if blocks else points.new_empty(len(points), 0)
+        gaps = points.new_empty(len(points), len(table), dtype=torch.result_type(points, table))
+        for start in range(0, len(table), rows):  # into one place: small results between large ones split up the memory
+            gaps[:, start : start + rows] = self.gap(points[:, None], table[None, start : start + rows])
+        return gaps
 
     @property
     def has_entity_gap(self) -> bool:

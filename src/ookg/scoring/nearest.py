@@ -15,15 +15,18 @@ from ookg.types import IntArray, Scores
 
 def gaps_to_all(embedding: Embedding, points: Tensor) -> Scores:
     """The gaps from each point to each known entity, (points, entity_width) -> (points, entities)."""
+    return gap_tensor(embedding, points).float().cpu().numpy()
+
+
+def gap_tensor(embedding: Embedding, points: Tensor) -> Tensor:
+    """The same as a tensor on the embedding's device: compiled on a CPU, for models that declare a kernel."""
     table = embedding.entities
-    if table.is_cuda or embedding.dtype != torch.float32 or embedding.geometry.kernel is None:
-        return embedding.geometry.gap_to_all(points, table).float().cpu().numpy()
-    try:
-        from ookg.kernels.cpu_ranking import gap_to_all
-    except ImportError:
-        return embedding.geometry.gap_to_all(points, table).numpy()
-    gaps: Scores = gap_to_all(embedding.geometry, points.numpy(), table.numpy())
-    return gaps
+    if not table.is_cuda and points.dtype == embedding.dtype == torch.float32 and embedding.geometry.kernel is not None:
+        with suppress(ImportError):
+            from ookg.kernels.cpu_ranking import gap_to_all
+
+            return torch.from_numpy(gap_to_all(embedding.geometry, points.numpy(), table.numpy()))
+    return embedding.geometry.gap_to_all(points, embedding.widened().entities)
 
 
 def gaps_to_some(embedding: Embedding, point: Tensor, entities: IntArray) -> Scores:

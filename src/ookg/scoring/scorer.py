@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ookg.models.embedding import Embedding
 from ookg.newcomers.embedder import Newcomers
+from ookg.scoring.nearest import gap_tensor
 from ookg.scoring.queries import Queries
 from ookg.scoring.ranking import AnswerIndex, RankCounts, query_rank_counts, score_rank_counts, views
 from ookg.types import BoolArray, FloatArray, IntArray
@@ -139,7 +140,7 @@ class TranslationScorer(Scorer):
         embedding = self.newcomers.embedding
         scores = torch.empty(len(queries), self.num_known, dtype=embedding.dtype, device=embedding.device)
         for view in views(embedding, self._vectors(queries), queries):
-            gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.widened().entities)
+            gaps = gap_tensor(view.embedding, view.points)
             if len(view.rows) == len(queries):
                 return -gaps
             scores[torch.from_numpy(view.rows).to(scores.device)] = -gaps
@@ -172,7 +173,7 @@ class TranslationScorer(Scorer):
         for rows, table in self._tables(queries, num_entities):
             part = queries.select(rows)
             for view in views(table, self._vectors(part), part):
-                gaps = view.embedding.geometry.gap_to_all(view.points, view.embedding.widened().entities)
+                gaps = gap_tensor(view.embedding, view.points)
                 scores[torch.from_numpy(rows[view.rows]).to(scores.device)] = -gaps
         return scores.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
