@@ -58,12 +58,12 @@ def test_it_is_trained_used_explained_and_removed(run: Run) -> None:
     assert run("status", "model", "--json")["network"]["settings"]["seed"] == 3
     alone = run("network", "model", "--steps", "0", "--encoder-steps", "1", "--encoder-batch", "4", "--device", "cpu")
     assert "72 triples, 1 step of an encoder in" in alone
-    assert run(*ASK, "--json")["way"].endswith("company, encoder")
+    assert run(*ASK, "--json")["way"].endswith("company, likeness, encoder")
     run(*TRAIN, "--seed", "3")
     assert run("check", "model", "--json")["ok"]
     with_it = run(*ASK, "--json")
     assert [one["score"] for one in with_it["answers"]] != [one["score"] for one in before["answers"]]
-    assert "company, network, encoder" in with_it["way"]
+    assert "company, likeness, network, encoder" in with_it["way"]
     kinds = {reason["kind"]: reason["text"] for reason in with_it["answers"][0]["reasons"]}
     explained = run(*ASK, "--explain")
     for part in ("network", "encoder"):

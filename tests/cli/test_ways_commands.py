@@ -80,7 +80,7 @@ def test_predict_says_how_it_answered(run: Run) -> None:
     for other in (("--refine",), ("--combine",), ("--no-combine",), ("--weights", "uniform"), ("--power", "2")):
         assert "answered by" not in run(*PREDICT, "y", *other)
         assert json.loads(run(*PREDICT, "y", *other, "--json"))["way"] is None
-    assert "\nanswered by the trained vector with links\n" in run(*PREDICT, "e1")
+    assert "\nanswered by the trained vector with links, likeness\n" in run(*PREDICT, "e1")
     assert "answered by" not in run(*PREDICT, "e1", "--no-combine")
 
 

@@ -17,8 +17,9 @@ from ookg.errors import InputError
 from ookg.evidence import registry
 from ookg.evidence.claims import ClaimEvidence
 from ookg.evidence.combined import CombinedScorer, GraphEvidence, RankingWeights, answer_scores
+from ookg.evidence.likeness import LikenessWhy
 from ookg.evidence.registry import SOURCES, register
-from ookg.evidence.source import Asked, Source, Spoken
+from ookg.evidence.source import NO_LINK, Asked, Source, Spoken
 from ookg.extension.questions import AnswerOptions
 from ookg.graph.grown import GrownGraph, Triple
 from ookg.graph.linked import graph_alone, link_counts
@@ -75,7 +76,7 @@ def popular() -> Iterator[None]:
     del SOURCES[Popular.name]
 
 
-NAMES = ("links", "habits", "paths", "company", "popular")
+NAMES = ("links", "habits", "paths", "company", "likeness", "popular")
 
 
 def random_triples(seed: int, entities: int, size: int) -> IntArray:
@@ -125,7 +126,7 @@ def as_triples(rows: IntArray) -> list[Triple]:
 
 
 def test_the_order_in_which_sources_add_up() -> None:
-    assert tuple(SOURCES) == (*NAMES[:4], "network", "encoder", *NAMES[4:])
+    assert tuple(SOURCES) == (*NAMES[:5], "network", "encoder", *NAMES[5:])
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -201,6 +202,11 @@ def test_any_ids_can_be_claimed(name: str) -> None:
         assert evidence[name].of_question(Asked(500, 0, True)).row(KNOWN).shape == (1, KNOWN)
 
 
+def triple_of(entity: int, link: int, other: int) -> Triple:
+    """The triple that a directed relation from an entity to another one is of."""
+    return (entity, link // 2, other) if link % 2 == 0 else (other, link // 2, entity)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_why_names_a_link_that_is_there(name: str) -> None:
     known, given = world(7)
@@ -212,12 +218,23 @@ def test_why_names_a_link_that_is_there(name: str) -> None:
         for answer, why in enumerate(source.of_question(asked).why(answers)):
             if why is None:
                 continue
-            ends = (asked.entity, why.other) if why.link % 2 == 0 else (why.other, asked.entity)
-            assert (ends[0], why.link // 2, ends[1]) in stated
-            assert 0 < why.strength <= 1
-            assert values[answer] >= why.strength * (1 - 1e-6)
             named += 1
-    assert (named > 0) == (name in ("links", "paths", "company"))
+            assert 0 < why.strength <= 1
+            if isinstance(why, LikenessWhy):  # its link is one of the answer
+                assert (why.link, why.other) == (NO_LINK, NO_LINK)
+                assert triple_of(answer, why.shared, why.end) in stated
+                assert asked.entity not in (answer, why.end)
+                assert answer != why.end
+                others = {other for other in range(KNOWN + NEW) if triple_of(other, why.back, why.asked) in stated}
+                others -= {answer, asked.entity, why.end}
+                assert why.asked == asked.entity
+                assert why.count == sum(triple_of(other, why.shared, why.end) in stated for other in others)
+                assert why.strength == why.count / why.having
+                assert values[answer] > 0
+                continue
+            assert triple_of(asked.entity, why.link, why.other) in stated
+            assert values[answer] >= why.strength * (1 - 1e-6)
+    assert (named > 0) == (name in ("links", "paths", "company", "likeness"))
 
 
 # The combined score.
@@ -293,7 +310,7 @@ GIVEN = [("a", "r0", "e1"), ("a", "r1", "e2"), ("e3", "r2", "a"), ("b", "r1", "e
 def test_a_new_source_ranks_in_a_model(model: ookg.Model) -> None:
     plain = ookg.RankingWeights(vector=1.0, links=0.0, habits=0.0)
     model.predict(GIVEN, head="a", relation="r3", combine=True)  # evidence is counted before the source is asked for
-    for name in ("popular", "paths", "company"):
+    for name in ("popular", "paths", "company", "likeness"):
         strong = RankingWeights(vector=0.0, links=0.0, habits=0.0, **{name: 3.0})
         found = model.predict(GIVEN, head="a", relation="r3", combine=strong, top=5)
         assert found.answers != model.predict(GIVEN, head="a", relation="r3", combine=plain, top=5).answers
@@ -363,8 +380,8 @@ def test_weights_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         RankingWeights(rumours=1.0)
     with pytest.raises(InputError, match="weight vector is given twice"):
         RankingWeights(1.0, vector=2.0)
-    with pytest.raises(InputError, match="11 weights, and there are vector, links"):
-        RankingWeights(*range(1, 12))
+    with pytest.raises(InputError, match="12 weights, and there are vector, links"):
+        RankingWeights(*range(1, 13))
     for name in ("vector", "links", "popular", "two words"):
         monkeypatch.setattr(Popular, "name", name)
         with pytest.raises(InputError, match=f"a source named '{name}'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from typing import Any
 
@@ -14,6 +15,7 @@ from ookg.evaluation.verdicts import Classification, Verdict
 from ookg.extension.answers import (
     Answer,
     ByCompany,
+    ByLikeness,
     ByLink,
     ByPath,
     LinkReason,
@@ -84,6 +86,47 @@ def test_reasons_in_words() -> None:
         "having": 14,
         "sharing": 14,
     }
+
+
+def test_likeness_in_words() -> None:
+    ireland, uk = Step("released_in", "out", "Ireland"), Step("released_in", "out", "UK")
+    film, directed = Step("released_in", "in", "Once"), Step("directed", "in", "Carney")
+    assert ByLikeness(ireland, film, uk, 3, 4).text() == "3 of 4 that also have released_in Ireland have released_in UK"
+    one = ByLikeness(directed, Step("language", "out", "English"), Step("language", "in", "Once"), 1, 3)
+    assert one.text() == "1 of 3 that also have 'Carney directed it' has 'Once language it'"
+    assert one.text(str.upper) == "1 of 3 that also have 'CARNEY DIRECTED it' has 'ONCE LANGUAGE it'"
+    assert ByLikeness(ireland, film, uk, 3, 4).to_dict() == {
+        "kind": "likeness",
+        "text": "3 of 4 that also have released_in Ireland have released_in UK",
+        "link": {"relation": "released_in", "direction": "out", "entity": "Ireland"},
+        "answer": {"relation": "released_in", "direction": "in", "entity": "Once"},
+        "back": {"relation": "released_in", "direction": "out", "entity": "UK"},
+        "count": 3,
+        "having": 4,
+    }
+
+
+def test_likeness_is_said_with_a_link_of_the_answer() -> None:
+    """Which films came out in the UK? Most of those that came out in Ireland are known to have."""
+    rows = [(f"f{n}", "released_in", "uk") for n in range(3)] + [(f"f{n}", "released_in", "ireland") for n in range(4)]
+    rows += [(f"g{n}", "released_in", "japan") for n in range(5)]
+    model = ookg.train(rows, ookg.TrainingSettings(dim=4, steps=5, batch=8, negatives=2), device="cpu")
+    combine = ookg.RankingWeights.alone(likeness=1.0)
+    prediction = model.predict(tail="uk", relation="released_in", combine=combine)
+    best = prediction.answers[0]
+    assert best.entity == "f3"
+    assert best.link is None  # no link of what is asked about
+    (reason,) = best.reasons
+    assert isinstance(reason, ByLikeness)
+    assert reason.text() == "3 of 4 that also have released_in ireland have released_in uk"
+    assert reason.answer == Step("released_in", "in", "f3")
+    # Of nine films with a country 3 came out in the UK: p = 1/3, and (3 + 3/3) / (7/3) = 12/7.
+    assert best.score == pytest.approx(math.log1p(math.log(12 / 7)))
+    assert pickled(best) == best
+    # Where was f3 released? f0, f1 and f2 were in Ireland as well as in the UK.
+    best = model.predict(head="f3", relation="released_in", combine=combine).answers[0]
+    assert best.entity == "uk"
+    assert best.reasons[0].text() == "1 of 2 that also have 'f0 released_in it' has 'f3 released_in it'"
 
 
 def test_what_adds_most_to_a_score_is_the_first_reason() -> None:

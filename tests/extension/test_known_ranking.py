@@ -29,12 +29,12 @@ def model() -> Model:
     return ookg.train(random_triples(0), SMALL, device="cpu")
 
 
-def test_by_default_direct_links_count(model: Model) -> None:
+def test_by_default_direct_links_and_likeness_count(model: Model) -> None:
     prediction = model.predict(**ASKED)
     assert model.known_ranking == DEFAULT_KNOWN
     assert prediction.answers == model.predict(**ASKED, combine=DEFAULT_KNOWN).answers
     assert prediction.answers != model.predict(**ASKED, combine=False).answers
-    assert prediction.way == "trained vector with links"
+    assert prediction.way == "trained vector with links, likeness"
     assert prediction.trust is None
     assert model.predict(**ASKED, combine=False).way is None
 
@@ -52,6 +52,19 @@ def test_what_is_stored_counts(model: Model, tmp_path: Path) -> None:
     assert alone.predict(**ASKED).answers == model.predict(**ASKED, combine=False).answers
     with pytest.raises(InputError, match="known is 3 instead of an object"):
         NewcomerChoice.from_dict({"known": 3})
+
+
+def test_what_was_chosen_before_there_was_likeness_stays(model: Model, tmp_path: Path) -> None:
+    """A model whose choice was stored then answers as it did."""
+    stored = {"vector": 1.0, "links": 6.0, "habits": 0.0}
+    model.with_choice(NewcomerChoice.from_dict({"known": stored})).save(tmp_path / "model")
+    loaded = ookg.load(tmp_path / "model")
+    assert loaded.known_ranking is not None
+    assert loaded.known_ranking.to_dict() == stored
+    prediction = loaded.predict(**ASKED)
+    assert prediction.way == "trained vector with links"
+    assert prediction.answers == model.predict(**ASKED, combine=ookg.RankingWeights.alone(**stored)).answers
+    assert [one.score for one in prediction.answers] != [one.score for one in model.predict(**ASKED).answers]
 
 
 def test_the_explanation_adds_up_to_the_lead(model: Model) -> None:
@@ -82,7 +95,7 @@ def test_several_models_answer_together(model: Model) -> None:
     other = ookg.train(random_triples(0), SMALL.changed({"seed": 1}), device="cpu")
     together = model.with_companions([other])
     prediction = together.predict(**ASKED)
-    assert prediction.way == "trained vectors of 2 models with links"
+    assert prediction.way == "trained vectors of 2 models with links, likeness"
     assert prediction.answers == together.predict(**ASKED, combine=DEFAULT_KNOWN).answers
 
 
@@ -96,7 +109,7 @@ def test_after_an_update_a_newcomer_keeps_what_the_graph_says(tmp_path: Path) ->
     assert living.predict(**question).answers[0].entity == "e7"
     living.update()
     after = living.predict(**question)
-    assert after.way == "trained vector with links"
+    assert after.way == "trained vector with links, likeness"
     assert after.answers[0].entity == "e7"
     assert after.answers[0].reasons[0].text().startswith("'e7 r0 it' is stated, and ")
 
@@ -144,7 +157,7 @@ def test_what_is_said_about_newcomers_changes_nothing_for_known_entities(model: 
         assert [(one.entity, one.score) for one in prediction.answers] == [
             (one.entity, one.score) for one in usual.answers
         ]
-        assert prediction.way == "trained vector with links"
+        assert prediction.way == "trained vector with links, likeness"
 
 
 def test_an_entity_that_came_with_a_vector_and_no_triples(model: Model) -> None:
@@ -163,7 +176,7 @@ def test_an_entity_that_came_with_a_vector_and_no_triples(model: Model) -> None:
 def test_a_network_is_tried_and_forgotten_with_it(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     known = set(random_triples(0))
     held_out = [row for row in random_triples(7, size=2000) if row not in known]
-    ways = ookg.RankingWeights.alone(vector=1.0, links=6.0, network=1.0)
+    ways = ookg.RankingWeights.alone(**(DEFAULT_KNOWN.to_dict() | {"network": 1.0}))
     there = model.train_network(ookg.NetworkSettings(steps=2, batch=4))
     seen: list[object] = []
 
@@ -176,7 +189,7 @@ def test_a_network_is_tried_and_forgotten_with_it(model: Model, monkeypatch: pyt
     assert seen == [there.known_evidence.network]
     assert seen[0] is not None
     assert calibrated.known_ranking == ways
-    assert calibrated.predict(**ASKED).way == "trained vector with links, network"
+    assert calibrated.predict(**ASKED).way == "trained vector with links, likeness, network"
     assert calibrated.predict(**ASKED).answers[0].probability is not None
     without = Model(replace(calibrated.checkpoint, network=None))
     assert without.known_ranking == DEFAULT_KNOWN
@@ -200,7 +213,7 @@ def test_the_commands(
     Path("held-out.tsv").write_text("".join("\t".join(row) + "\n" for row in held_out))
     ask = ["predict", "model", "--head", "e1", "--relation", "r1", "--device", "cpu"]
     assert main([*ask, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["way"] == "trained vector with links"
+    assert json.loads(capsys.readouterr().out)["way"] == "trained vector with links, likeness"
     assert main(["calibrate", "model", "held-out.tsv", "--save", "--device", "cpu"]) == 0
     assert capsys.readouterr().out.startswith("answers about known entities are ranked by vector 1")
     stored = ookg.load("model").choice.known

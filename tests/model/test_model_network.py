@@ -68,7 +68,7 @@ def test_it_counts_by_default_and_changes_nothing_where_there_is_none(directory:
     assert model.ways == usual_ways(model)
     prediction = model.predict(NEW, head="new", relation="r2")
     assert prediction.way is not None
-    assert prediction.way.endswith("company, network, encoder")
+    assert prediction.way.endswith("company, likeness, network, encoder")
     for kind in (ByNetwork, ByEncoder):
         assert any(type(reason) is kind for reason in prediction.answers[0].reasons)
     assert all(answer.link is None or answer.link.relation for answer in prediction.answers)

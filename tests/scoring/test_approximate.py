@@ -178,16 +178,16 @@ def test_of_known_entities_evidence_is_left_out_where_an_index_answers(large: Mo
     served = extended.predict(head="e5", relation="r1", approximate=index)
     exact = extended.predict(head="e5", relation="r1")
     assert (served.recall, served.way) == (0.97, "trained vector")
-    assert (exact.recall, exact.way) == (None, "trained vector with links")
+    assert (exact.recall, exact.way) == (None, "trained vector with links, likeness")
     # Its list is too short for ten answers: they are those that evidence ranks.
     lonely = ApproximateIndex(large.embedding, large.embedding.entities[:2], np.array([0, 3, 300]), np.arange(300), 1)
     answered = [
         (extended.predict(head=f"e{number}", relation="r0", approximate=lonely), f"e{number}") for number in range(60)
     ]
     exactly = [(prediction, label) for prediction, label in answered if prediction.recall is None and prediction.way]
-    assert any(prediction.way == "trained vector with links" for prediction, _ in exactly)
+    assert any(prediction.way == "trained vector with links, likeness" for prediction, _ in exactly)
     for prediction, label in exactly:
-        if prediction.way == "trained vector with links":
+        if prediction.way == "trained vector with links, likeness":
             assert prediction == extended.predict(head=label, relation="r0")
 
 

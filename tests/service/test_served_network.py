@@ -38,7 +38,7 @@ def test_it_takes_a_network_that_another_process_trains(
     other = ookg.open(directory)
     other.train_network(NetworkSettings(steps=2, batch=8, negatives=8, encoder_steps=2))
     answer = asked_until(client, with_network=True)
-    assert answer["way"] == "vector of the closed form with links, paths, company, network, encoder"
+    assert answer["way"] == "vector of the closed form with links, paths, company, likeness, network, encoder"
     assert any(reason.startswith("the network: ") for reason in answer["answers"][0]["reasons"])
     assert answer["answers"] != before["answers"]
     assert client.get("/v1/status").json()["network"]["settings"]["encoder_steps"] == 2

@@ -136,15 +136,15 @@ def test_for_known_entities_company_counts_where_it_decides() -> None:
 
 
 def test_for_known_entities_links_count_where_one_relation_states_another() -> None:
-    rng = np.random.default_rng(0)
-    ends = np.unique(rng.integers(0, 150, (600, 2)), axis=0)
-    head, tail = ends.T
+    # Each entity is in one pair at either end: a question has no other answer that likeness could go by.
+    size = 600
+    head, tail = np.arange(size), np.random.default_rng(0).permutation(size)
     triples = np.concatenate([
-        np.stack([head, np.full(len(ends), 0), tail], axis=1), np.stack([tail, np.full(len(ends), 1), head], axis=1)
+        np.stack([head, np.full(size, 0), tail], axis=1), np.stack([tail, np.full(size, 1), head], axis=1)
     ])  # fmt: skip
-    held_out = np.arange(0, len(ends), 10)
+    held_out = np.arange(0, size, 10)
     tried = choose_known(
-        [random_vectors(150, 2)], np.delete(triples, held_out, axis=0), both_ends(triples[held_out]), 2
+        [random_vectors(size, 2)], np.delete(triples, held_out, axis=0), both_ends(triples[held_out]), 2
     )
     assert tried is not None
     assert tried.ranking == DEFAULT_KNOWN

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ookg.evidence.source import Spoken, Why
+from ookg.evidence.source import NO_LINK, Spoken, Why
 from ookg.types import FloatArray, IntArray, Scores
 
 LEAST = 15.0  # the logarithm of 1/p from which on an answer has no evidence
 LIKE_NEW = 50  # which of the known answers, by rank, new ones are put on a level with
-NO_LINK = -1
 TINY = 1e-30
 
 

@@ -1,9 +1,9 @@
 """What a kind of evidence is. Read this first to add one.
 
-A *source* says what a graph has to say about answers and claims, beside the vectors. `Links`, `Habits`, `Paths` and
-`Company` are sources, each in a file of its own. A new one is a subclass of `Source` in a file of its own, and its name
-in the list of `registry.py` (or a call of `registry.register`, from outside this package). Nothing else is needed: it
-ranks once `RankingWeights` names it, and it is kept up when triples come and go.
+A *source* says what a graph has to say about answers and claims, beside the vectors. `Links`, `Habits`, `Paths`,
+`Company` and `Likeness` are sources, each in a file of its own. A new one is a subclass of `Source` in a file of its
+own, and its name in the list of `registry.py` (or a call of `registry.register`, from outside this package). Nothing
+else is needed: it ranks once `RankingWeights` names it, and it is kept up when triples come and go.
 
 A source is counted on known triples, and holds the graph that it speaks about: known triples by entity, and given ones
 beside them (`GrownGraph`). It is never changed: `plus`, `minus` and `with_given` make another one. Directed relations
@@ -40,12 +40,15 @@ class Asked:
         return link_code(self.relation, is_head=self.asks_tail)
 
 
+NO_LINK = -1  # in place of a link of the asked entity, where something else speaks for an answer
+
+
 @dataclass(frozen=True)
 class Why:
     """A link of the asked entity that speaks for an answer.
 
-    link: the directed relation from the asked entity; other: the entity at its other end, the answer itself or one
-    between; strength: how far it speaks for the answer, 0 to 1
+    link: the directed relation from the asked entity, or `NO_LINK`; other: the entity at its other end, the answer
+    itself or one between; strength: how far it speaks for the answer, 0 to 1
     """
 
     link: int

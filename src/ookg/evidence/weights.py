@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from ookg.errors import InputError
-from ookg.evidence.registry import HUBNESS, LEARNED, NEW, SOURCES, VECTOR
+from ookg.evidence.registry import CAME_LATER, HUBNESS, LEARNED, NEW, SOURCES, VECTOR
 
 VECTOR_WEIGHT, CLOSED_FORM_VECTOR_WEIGHT = 1.73, 1.33
 
@@ -19,8 +19,8 @@ class RankingWeights(Mapping[str, float]):
     vector: of -D, standardised over the known entities of the query, so that it fits any model's scale
     links: of the confidence of the best direct link, 0 to 1; habits: of log(1 + times seen at this end of the relation)
     paths: of what paths of two steps lead to; company: of what those have who share a link with the asked entity;
-        network, encoder: of log p + 15 by the two parts of a graph neural network, where there is one; and any other
-        registered source
+        network, encoder: of log p + 15 by the two parts of a graph neural network, where there is one
+    likeness: of what answers have in common with those that are there already; and so any other registered source
     new: what an answer that is itself new gets on top
     hubness: how much of a new answer's hubness is taken off: a vector that is a mean lies nearer to everything than a
         trained one; 1 takes off what it is nearer to known entities on average, in the unit of the vector's score
@@ -34,8 +34,8 @@ class RankingWeights(Mapping[str, float]):
     _values: dict[str, float]
 
     def __init__(self, *values: float, **named: float) -> None:
-        # What is learned came later: what is given in order means what it did before.
-        names = (VECTOR, *(name for name in SOURCES if name not in LEARNED), NEW, HUBNESS, *LEARNED)
+        # What is given in order means what it did before there were others.
+        names = (VECTOR, *(name for name in SOURCES if name not in CAME_LATER), NEW, HUBNESS, *CAME_LATER)
         if len(values) > len(names):
             raise InputError(f"{len(values)} weights, and there are {', '.join(names)}; give weights by name")
         given: dict[str, float] = dict(zip(names, values, strict=False))

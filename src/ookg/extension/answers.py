@@ -116,7 +116,7 @@ class Step:
 class AnswerReason(ABC):
     """What speaks for an answer.
 
-    kind: which evidence it is; link: of the asked entity; answer: what that speaks for
+    kind: which evidence it is; link: of the asked entity, if nothing else is said; answer: what that speaks for
     """
 
     kind: ClassVar[str]
@@ -168,6 +168,24 @@ class ByCompany(AnswerReason):
             return words
         any_have = "has" if self.having == 1 else "have"
         return f"{words}, {self.having} {any_have} any {name(self.answer.relation)}"
+
+
+@dataclass(frozen=True)
+class ByLikeness(AnswerReason):
+    """Of the `having` that share a link with the answer and have the asked relation, `count` are answers already.
+
+    link: of the answer, and not of the asked entity; back: the asked relation from the answer to the asked entity
+    """
+
+    kind: ClassVar[str] = "likeness"
+    back: Step
+    count: int
+    having: int
+
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """How many of those that have the answer's link are answers."""
+        have = "has" if self.count == 1 else "have"
+        return f"{self.count} of {self.having} that also have {self.link.text(name)} {have} {self.back.text(name)}"
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,14 @@ from ookg.evidence.combined import Speaks, reasons
 from ookg.evidence.company import Company, CompanyWhy
 from ookg.evidence.encoder import Encoder
 from ookg.evidence.learned import LearnedWhy
+from ookg.evidence.likeness import LikenessWhy
 from ookg.evidence.paths import PathWhy
 from ookg.evidence.source import Asked, Spoken, Why
 from ookg.extension.answers import (
     AnswerReason,
     ByCompany,
     ByEncoder,
+    ByLikeness,
     ByLink,
     ByNetwork,
     ByPath,
@@ -126,6 +128,9 @@ def _answer_reason(state: State, answer: Step, why: Why) -> AnswerReason:
     if isinstance(why, LearnedWhy):
         by = ByEncoder if why.part == Encoder.name else ByNetwork
         return by(answer, answer, why.strength, why.rank)
+    if isinstance(why, LikenessWhy):
+        shared, back = step_of(state, why.shared, why.end), step_of(state, why.back, why.asked)
+        return ByLikeness(shared, answer, back, why.count, why.having)
     link = step_of(state, why.link, why.other)
     match why:
         case CompanyWhy():

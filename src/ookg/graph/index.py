@@ -64,17 +64,23 @@ class GraphIndex:
             raise damaged_file(self.source, f"rows {rows.start} to {rows.stop} of {len(self.link)}")
         return rows
 
-    def rows_of(self, entities: IntArray) -> tuple[IntArray, IntArray]:
-        """The rows of some entities one after the other, and for each row its place in `entities`."""
+    def rows_of(self, entities: IntArray, most: int | None = None) -> tuple[IntArray, IntArray]:
+        """The rows of some entities one after the other, and for each row its place in `entities`.
+
+        most: of more rows of an entity, so many at even distances
+        """
         known = (entities >= 0) & (entities < self.num_entities)
         start = self.offsets[np.where(known, entities, 0)]
         stop = self.offsets[np.where(known, entities, 0) + 1]
         if self.source is not None and ((start < 0) | (start > stop) | (stop > len(self.link)))[known].any():
             raise damaged_file(self.source, f"rows outside the {len(self.link)} there are")
-        counts = np.where(known, stop - start, 0)
+        sizes = np.where(known, stop - start, 0)
+        counts = sizes if most is None else np.minimum(sizes, most)
         place = np.repeat(np.arange(len(entities)), counts)
-        rows = np.arange(len(place)) - (np.cumsum(counts) - counts)[place] + start[place]
-        return rows, place
+        number = np.arange(len(place)) - (np.cumsum(counts) - counts)[place]
+        if most is not None:
+            number = number * sizes[place] // counts[place]
+        return number + start[place], place
 
     def owners(self, rows: IntArray) -> IntArray:
         """The entities that some rows belong to."""

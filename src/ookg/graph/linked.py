@@ -28,9 +28,12 @@ class LinkRows:
         return LinkRows(self.owner[rows], self.link[rows], self.other[rows])
 
 
-def link_rows(graph: GrownGraph, entities: IntArray) -> LinkRows:
-    """The links of some entities: for each the known ones, and at the end the given ones."""
-    rows, owner = graph.index.rows_of(entities)
+def link_rows(graph: GrownGraph, entities: IntArray, most: int | None = None) -> LinkRows:
+    """The links of some entities: for each the known ones, and at the end the given ones.
+
+    most: of more known links of an entity, so many at even distances
+    """
+    rows, owner = graph.index.rows_of(entities, most)
     links = LinkRows(owner, _codes(graph.index, rows), graph.index.others(rows).astype(np.int64))
     place, sides = graph.given_sides_of(entities)
     if not len(place):

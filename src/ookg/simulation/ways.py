@@ -153,23 +153,28 @@ class Ways(Sequence[Way]):
         return f"Ways({list(self._ways)!r})"
 
 
+def _weights(**sources: float) -> RankingWeights:
+    """The vector's weight is 1: only how much the others are against it matters."""
+    return RankingWeights.alone(vector=1.0, **sources)
+
+
 # How questions are answered where nothing is said and nothing was tuned, by the newcomer's number of triples. Rounded
 # from what ranked well on hidden entities of five graphs (FB15k-237, NELL-995, CoDEx-S, WN11, FB15k): evidence is
 # counted as confidences and as logarithms of shares, so that it means the same on other graphs
 # (`benchmarks/few_triples.py`). Beside evidence, fitted vectors were no better there; `ookg tune` tries them.
 DEFAULT_WAYS = Ways(
     [
-        Way(1, False, RankingWeights.alone(vector=1.0, links=6.0, paths=0.2, company=0.3, new=-0.5, hubness=0.5)),
-        Way(6, False, RankingWeights.alone(vector=1.0, links=8.0, paths=0.3, company=0.4, new=-0.5, hubness=0.5)),
+        Way(1, False, _weights(links=10.0, paths=0.2, company=0.3, likeness=0.8, new=-0.5, hubness=0.5)),
+        Way(6, False, _weights(links=12.0, paths=0.3, company=0.4, likeness=0.8, new=-0.5, hubness=0.5)),
     ]
 )
-# How questions about known entities may be answered. Where nothing was chosen, by trained vectors and direct links, for
-# which a vector has no room: links helped on every graph that was tried, or did nothing there. Paths and company help
-# more on most and cost on one (`benchmarks/known_entities.py`), so they count where held-out triples say so.
-DEFAULT_KNOWN = RankingWeights.alone(vector=1.0, links=6.0)
-KNOWN_RANKINGS = (DEFAULT_KNOWN, RankingWeights.alone(vector=1.0, links=8.0, paths=0.3, company=0.4))
+# How questions about known entities may be answered. Where nothing was chosen, by trained vectors, direct links, for
+# which a vector has no room, and likeness: both helped on every graph that was tried, or did nothing there. Paths and
+# company help on most and cost on one (`benchmarks/known_entities.py`), so they count where held-out triples say so.
+DEFAULT_KNOWN = _weights(links=10.0, likeness=1.0)
+KNOWN_RANKINGS = (DEFAULT_KNOWN, _weights(links=10.0, paths=0.3, company=0.4, likeness=1.0))
 # What `ookg tune` starts from with fitted vectors.
-FITTED_RANKING = RankingWeights.alone(vector=1.5, links=8.0, paths=0.2, company=0.4, new=0.5, hubness=0.5)
+FITTED_RANKING = RankingWeights.alone(vector=1.5, links=8.0, paths=0.2, company=0.4, likeness=0.8, new=0.5, hubness=0.5)
 
 
 class WaysScorer(Scorer):

@@ -61,7 +61,7 @@ export class Ask {
         el("label", { class: "check", for: "hide-known" }, this.hideKnown, "Only what is missing"),
         el(
           "label",
-          { class: "check", for: "alone", title: "Leaves out what links, paths and company say beside the vectors" },
+          { class: "check", for: "alone", title: "Leaves out what links, paths, company and likeness say beside the vectors" },
           this.alone,
           "By the vector alone",
         ),

@@ -1,0 +1,194 @@
+"""Likeness: who has in common with the answers that there are already what others lack.
+
+Which films came out in the United Kingdom? Many are stated. Nearly all that came out in Ireland are among them, and few
+of those that came out in Japan. So one that came out in Ireland, and of which nothing is stated about the United
+Kingdom, is a likely answer. What the answers have is counted for each question; company does the same from the other
+end, with those who are like the asked entity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ookg.evidence.around import even_places, given_lists, index_arrays, index_links, refuse_damage
+from ookg.evidence.habits import Habits
+from ookg.evidence.source import NO_LINK, Asked, Source, Spoken, Why
+from ookg.graph.grown import GrownGraph, Triple
+from ookg.graph.linked import link_rows
+from ookg.kernels.cpu_company import companions
+from ookg.kernels.cpu_likeness import HAS, ONLY_STATED, STATED, likeness_sums
+from ookg.types import Array, FloatArray, IntArray
+
+# A link counts as if this many more had it, who are answers as often as all are.
+SMOOTHING = 3.0
+# Of the answers that are stated, and about so many known links of all of them; at even distances where there are more.
+MOST_ANSWERS, MOST_LINKS = 1000, 100_000
+# Links that are looked at, those first that most answers have; one that more entities have says little.
+MOST_SHARED, MOST_HAVING = 2000, 4000
+
+
+@dataclass(frozen=True)
+class LikenessWhy(Why):
+    """A link of the answer, which `count` of the answers have that are there already. None of the asked entity.
+
+    shared, end: that link, and the entity at its other end
+    having: how many have it and the asked relation; count: how many of these have it with the asked entity
+    back, asked: the asked relation as seen from the answer, and the asked entity
+    """
+
+    shared: int
+    end: int
+    count: int
+    having: int
+    back: int
+    asked: int
+
+
+@dataclass(frozen=True, eq=False)
+class Likeness(Source):
+    """For a question (e, q, ?) with the answers A that are stated, over the links (l, x) that these have, x not e:
+
+        evidence(a) = log(1 + √(Σ part²)), over those links that a has too
+        part = log((n + m·p) / ((N + m)·p)), or 0 if that is less, m = 3
+
+    n: how many of A have the link; N: how many of all others than e that stand at that end of q have it; p: the share
+    of A in all that stand there
+
+    With one answer that has a link which nobody else has, part is log((1 + 3 p) / (4 p)); a link that answers have no
+    more often than others says nothing. The squares let a few strong links count for more than many weak ones, which
+    mostly say the same again. An answer that is stated already is looked at as if it were not. Without an answer there
+    is no evidence.
+
+    ends: how often an entity has stood at each end of a relation. All else is read from the graph when asked.
+    """
+
+    name: ClassVar[str] = "likeness"
+    features: ClassVar[tuple[str, ...]] = ("likeness of the head", "likeness of the tail")
+    judges: ClassVar[bool] = False
+    reads_graph: ClassVar[bool] = True
+
+    graph: GrownGraph
+    ends: Habits
+
+    @classmethod
+    def count(cls, triples: IntArray, graph: GrownGraph) -> Likeness:
+        """Of known triples."""
+        return cls(graph, Habits.count(triples, graph))
+
+    def with_given(self, given: IntArray, after: GrownGraph) -> Likeness:
+        """With given triples."""
+        return replace(self, graph=after, ends=self.ends.with_given(given, after))
+
+    def plus(self, triple: Triple, after: GrownGraph) -> Likeness:
+        """With one more triple."""
+        return replace(self, graph=after, ends=self.ends.plus(triple, after))
+
+    def minus(self, triple: Triple, after: GrownGraph) -> Likeness:
+        """Without one triple."""
+        return replace(self, graph=after, ends=self.ends.minus(triple, after))
+
+    def of_question(self, asked: Asked) -> Spoken:
+        """The evidence for all that has a link in common with an answer."""
+        links, others = self.graph.links_of(asked.entity)
+        stated, repeats = np.unique(others[(links == asked.code) & (others != asked.entity)], return_counts=True)
+        domain, times = self.ends.seen_at(asked.code)
+        if not len(stated) or not len(domain):  # an index without a domain is damaged
+            return Spoken(np.empty(0, dtype=np.int64), np.empty(0))
+        shared = self._shared(asked, stated)
+        starts, members = self._having(asked, shared)
+        size = 1 + max(self.graph.index.num_entities - 1, int(members.max(initial=0)), int(domain.max(initial=0)))
+        known = np.zeros(size, dtype=np.uint8)
+        known[domain] = HAS
+        place = np.minimum(np.searchsorted(domain, stated), len(domain) - 1)
+        known[stated] = np.where(times[place] <= repeats, ONLY_STATED, STATED)
+        sums, best, speaker = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
+        having = np.zeros(len(shared.links), dtype=np.int64)
+        sizes = len(stated), len(domain)
+        found = sums, best, speaker
+        touched = likeness_sums((starts, members), shared.counts, sizes, SMOOTHING, known, found, having)
+        touched.sort()
+        values = np.log1p(np.sqrt(sums[touched]))
+        return _SpokenLikeness(touched, values, asked, shared, having, speaker[touched], known[touched])
+
+    def _shared(self, asked: Asked, stated: IntArray) -> _Shared:
+        """The links of the answers, and how many have each: of very many, estimated from those that are looked at."""
+        looked_at = stated[even_places(len(stated), MOST_ANSWERS)]
+        rows = link_rows(self.graph, looked_at, most=max(1, MOST_LINKS // len(looked_at)))
+        rows = rows.select((rows.other != looked_at[rows.owner]) & (rows.other != asked.entity))
+        wide = 1 + int(rows.other.max(initial=0))
+        keys = np.unique((rows.link * wide + rows.other) * len(looked_at) + rows.owner) // len(looked_at)
+        keys, counts = np.unique(keys, return_counts=True)
+        if len(keys) > MOST_SHARED:
+            most = np.sort(np.argsort(-counts, kind="stable")[:MOST_SHARED])
+            keys, counts = keys[most], counts[most]
+        return _Shared(keys // wide, keys % wide, counts * (len(stated) / len(looked_at)))
+
+    def _having(self, asked: Asked, shared: _Shared) -> tuple[IntArray, IntArray]:
+        """Who has each of the links, as lists: (links + 1,) where each starts, and all of them; none if too many do."""
+        index, back = self.graph.index, shared.links ^ 1
+        given = given_lists(self.graph, shared.others, back)
+        ends = index_links(index, back)
+        starts, members = companions(index_arrays(index), asked.entity, shared.others, ends, given, MOST_HAVING + 1)
+        refuse_damage(index, members)
+        sizes = np.diff(starts)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        highest = max(index.num_entities - 1, int(given[1].max(initial=-1)))  # what is beyond is damage
+        kept = (members != shared.others[owner]) & (sizes <= MOST_HAVING)[owner] & (members <= highest)
+        if not kept.all():
+            members = members[kept]
+            starts = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=len(sizes)))])
+        return starts, members
+
+    def of_claims(self, claims: IntArray) -> FloatArray:
+        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
+        return self.of_both_ends(claims)
+
+    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
+        """That of the end which is asked for."""
+        return features[:, 1 if asks_tail else 0]
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The links that answers have, ascending: directed relations, their other ends, and how many answers have each."""
+
+    links: IntArray
+    others: IntArray
+    counts: Array
+
+
+@dataclass(frozen=True)
+class _SpokenLikeness(Spoken):
+    """having: (links,) how many have each link and the asked relation
+
+    speaker: (answers,) the link that says most for each; known: (answers,) as the kernel has it
+    """
+
+    asked: Asked
+    shared: _Shared
+    having: IntArray
+    speaker: IntArray
+    known: Array
+
+    @cached_property
+    def _place_of(self) -> dict[int, int]:
+        return {entity: place for place, entity in enumerate(self.entities.tolist())}
+
+    def why(self, answers: IntArray) -> list[Why | None]:
+        """The link that says most for each answer; among equals the first one."""
+        return [self._why(self._place_of.get(answer)) for answer in answers.tolist()]
+
+    def _why(self, place: int | None) -> Why | None:
+        if place is None:
+            return None
+        link, known = int(self.speaker[place]), int(self.known[place])
+        having = int(self.having[link])
+        count = min(round(float(self.shared.counts[link])), having) - (known >= STATED)
+        having -= known == ONLY_STATED
+        shared = int(self.shared.links[link]), int(self.shared.others[link])
+        back = self.asked.code ^ 1, self.asked.entity
+        return LikenessWhy(NO_LINK, NO_LINK, max(count, 1) / max(having, 1), *shared, count, having, *back)
