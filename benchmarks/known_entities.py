@@ -6,7 +6,7 @@ Of each set two parts of the triples are held out; each entity and relation keep
 without them. On the first part `choose_known` chooses what evidence counts, as `ookg calibrate` does; both ends of the
 triples of the second part are asked for, among all entities. A set is one that `benchmarks/few_triples.py` knows.
 `--seeds N` holds out others N times; a gain is over the vectors alone, with its standard error over questions.
-`--newcomers` also shows what the weights for newcomers with few and with many triples come to.
+Beside the default and what was chosen stand direct links alone, with the default's weight, and all evidence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ookg.scoring.link_prediction import link_prediction
 from ookg.scoring.queries import both_ends
 from ookg.scoring.scorer import Scorer, TranslationScorer
 from ookg.simulation.choosing import choose_known
-from ookg.simulation.ways import DEFAULT_KNOWN, DEFAULT_WAYS
+from ookg.simulation.ways import DEFAULT_KNOWN, KNOWN_RANKINGS
 from ookg.training.loop import TrainingRun, choose_device
 from ookg.training.settings import TrainingSettings
 from ookg.training.trainer import Trainer
@@ -51,7 +51,7 @@ def reciprocal(scorer: Scorer, asked: IntArray, true: IntArray) -> FloatArray:
     return ranks
 
 
-def gains(name: str, model: str, seed: int, newcomers: bool) -> tuple[dict[str, FloatArray], RankingWeights | None]:
+def gains(name: str, model: str, seed: int) -> tuple[dict[str, FloatArray], RankingWeights | None]:
     """1/rank of every question, by how it is answered, the vectors alone first; and the chosen weights."""
     triples = triples_of(name)
     size, relations = 1 + int(triples[:, [0, 2]].max()), 1 + int(triples[:, 1].max())
@@ -69,11 +69,10 @@ def gains(name: str, model: str, seed: int, newcomers: bool) -> tuple[dict[str, 
     vectors = TranslationScorer(found, relations_with_loops(known, relations))
     evidence = GraphEvidence.count(known, nothing, relations)
     tried = choose_known([embedding], known, both_ends(first), relations, seed=seed)
-    ways = {"default": DEFAULT_KNOWN}
+    ways = {"links": RankingWeights.alone(vector=1.0, links=DEFAULT_KNOWN["links"]), "default": DEFAULT_KNOWN}
     if tried is not None:
         ways["chosen"] = tried.ranking
-    if newcomers:
-        ways |= {f"newcomers with {way.triples}": way.ranking for way in DEFAULT_WAYS}
+    ways["all"] = KNOWN_RANKINGS[-1]
     scorers: dict[str, Scorer] = {"vectors": vectors}
     scorers |= {label: CombinedScorer([vectors], evidence, ranking) for label, ranking in ways.items()}
     found_ranks = {label: reciprocal(scorer, second, triples) for label, scorer in scorers.items()}
@@ -85,11 +84,10 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", metavar="SET")
     parser.add_argument("--model", default="transe")
     parser.add_argument("--seeds", type=int, default=1, metavar="N")
-    parser.add_argument("--newcomers", action="store_true")
     options = parser.parse_args()
     print("| set | answered by | questions | MRR | gain |\n| --- | --- | ---: | ---: | ---: |")
     for name in options.sets:
-        found = [gains(name, options.model, seed, options.newcomers) for seed in range(1, 1 + options.seeds)]
+        found = [gains(name, options.model, seed) for seed in range(1, 1 + options.seeds)]
         for label in found[0][0]:
             ranks = np.concatenate([one[label] for one, _ in found if label in one])
             gain = ranks - np.concatenate([one["vectors"] for one, _ in found if label in one])

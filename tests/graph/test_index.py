@@ -76,6 +76,18 @@ def test_rows_of_many_entities() -> None:
         assert found == links_by_hand(triples, entity, 4)
 
 
+def test_of_many_rows_some_at_even_distances() -> None:
+    index = GraphIndex.of(random_graph(1), 30, 4)
+    entities = np.array([7, -1, 3])
+    rows, place = index.rows_of(entities, 3)
+    for number, entity in enumerate(entities.tolist()):
+        all_rows = np.arange(30 * 1000)[index.rows(entity)]
+        size = len(all_rows)
+        expected = all_rows[[0, size // 3, 2 * size // 3]] if size else all_rows
+        assert rows[place == number].tolist() == expected.tolist()
+    assert index.rows_of(entities, 10**6)[0].tolist() == index.rows_of(entities)[0].tolist()
+
+
 def test_a_graph_without_triples() -> None:
     nothing = np.empty((0, 3), dtype=np.int64)
     for entities, relations in ((0, 0), (3, 0), (3, 2)):

@@ -27,7 +27,7 @@ from ookg.research.reproduction.cache import TrainedModel
 from ookg.research.reproduction.methods import INV_TRANSE, METHODS, Context, task_of
 from ookg.research.reproduction.methods import beyond as beyond_methods
 from ookg.research.reproduction.methods import network as network_methods
-from ookg.research.reproduction.methods.beyond import BEYOND_METHODS, HELD_OUT, AfterUpdate
+from ookg.research.reproduction.methods.beyond import BEYOND_METHODS, HELD_OUT, AfterUpdate, ByDefault
 from ookg.research.reproduction.settings import PaperSettings
 from ookg.research.reproduction.tables import Cell
 from ookg.scoring.scorer import TranslationScorer
@@ -173,14 +173,18 @@ def test_after_an_update_newcomers_are_answered_like_known_entities(
     method = METHODS["After an update (TransE)"]
     assert isinstance(method, AfterUpdate)
     trained = method.train(context)
-    dataset, (triples, nothing) = trained.dataset, (whole.aux, whole.aux[:0])
-    held_out = {tuple(row) for row in whole.aux.tolist()} - {tuple(row) for row in dataset.aux.tolist()}
-    assert len(held_out) == len(whole.aux) - len(dataset.aux) == 1
-    assert all(head >= dataset.num_known > tail for head, _, tail in held_out)  # as in test
+    dataset, nothing = trained.dataset, whole.aux[:0]
+    assert dataset is whole
+    held_out = beyond_methods._held_out(whole, 0)
+    left, sizes = held_out.left, (whole.num_entities, whole.num_relations)
+    assert len(held_out.triples) == len(whole.aux) - len(left.aux) == 1
+    assert (held_out.triples[:, 0] >= whole.num_known).all()  # as in test
+    assert (held_out.triples[:, 2] < whole.num_known).all()
     settings = PaperSettings().changed({"seed": 0} | TINY)
-    growth = Growth(dataset.train, dataset.aux, dataset.num_entities, dataset.num_relations)
-    before = context.within(dataset).embedding(settings)
-    after = continue_training(before, growth, settings, UpdateSettings()).embedding
+    before = context.within(left).embedding(settings)
+    first = continue_training(before, Growth(left.train, left.aux, *sizes), settings, UpdateSettings()).embedding
+    known = np.concatenate([left.train, left.aux])
+    after = continue_training(first, Growth(known, held_out.triples, *sizes), settings, UpdateSettings()).embedding
     (embedding,) = trained.embeddings
     torch.testing.assert_close(embedding.entities, after.entities, rtol=0, atol=0)
     assert not torch.equal(after.entities[: dataset.num_known], before.entities)
@@ -232,8 +236,9 @@ def test_what_is_there_is_reused(done: tuple[Places, list[Cell]], monkeypatch: p
 def test_bases_are_trained_once_for_all_methods(done: tuple[Places, list[Cell]]) -> None:
     places, _ = done
     counts = {folder.name: len(list(folder.glob("*.safetensors"))) for folder in Path(str(places.models)).iterdir()}
-    # Of ranks, the two models and a network; and by default settings the two, and both after an update.
-    assert counts == {RANKS: 7, CLAIMS: 1, f"{CLAIMS}, simulated": 1}
+    # Of ranks, the two models and a network; and by default settings the two, both after an update, and TransE for all
+    # that is given.
+    assert counts == {RANKS: 8, CLAIMS: 1, f"{CLAIMS}, simulated": 1}
 
 
 def test_other_settings_are_refused(done: tuple[Places, list[Cell]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +270,7 @@ def test_methods_are_named_once_and_do_their_tasks() -> None:
         assert method.beyond_paper
         for dataset in (RANKS, CLAIMS):
             if task_of(dataset) in method.tasks:
-                bases = () if isinstance(method, AfterUpdate) else method.bases
+                bases = () if isinstance(method, AfterUpdate | ByDefault) else method.bases
                 least = sum(base.rough_seconds(dataset, on_gpu=True) for base in bases)
                 seconds = method.rough_seconds(dataset, on_gpu=True)
                 assert seconds >= max(least, 1.0)
