@@ -91,13 +91,16 @@ def test_reasons_in_words() -> None:
 def test_likeness_in_words() -> None:
     ireland, uk = Step("released_in", "out", "Ireland"), Step("released_in", "out", "UK")
     film, directed = Step("released_in", "in", "Once"), Step("directed", "in", "Carney")
-    assert ByLikeness(ireland, film, uk, 3, 4).text() == "3 of 4 that also have released_in Ireland have released_in UK"
+    assert (
+        ByLikeness(ireland, film, uk, 3, 4).text()
+        == "3 of 4 with released_in Ireland and any released_in have released_in UK"
+    )
     one = ByLikeness(directed, Step("language", "out", "English"), Step("language", "in", "Once"), 1, 3)
-    assert one.text() == "1 of 3 that also have 'Carney directed it' has 'Once language it'"
-    assert one.text(str.upper) == "1 of 3 that also have 'CARNEY DIRECTED it' has 'ONCE LANGUAGE it'"
+    assert one.text() == "1 of 3 with 'Carney directed it' and any language has 'Once language it'"
+    assert one.text(str.upper) == "1 of 3 with 'CARNEY DIRECTED it' and any LANGUAGE has 'ONCE LANGUAGE it'"
     assert ByLikeness(ireland, film, uk, 3, 4).to_dict() == {
         "kind": "likeness",
-        "text": "3 of 4 that also have released_in Ireland have released_in UK",
+        "text": "3 of 4 with released_in Ireland and any released_in have released_in UK",
         "link": {"relation": "released_in", "direction": "out", "entity": "Ireland"},
         "answer": {"relation": "released_in", "direction": "in", "entity": "Once"},
         "back": {"relation": "released_in", "direction": "out", "entity": "UK"},
@@ -118,7 +121,7 @@ def test_likeness_is_said_with_a_link_of_the_answer() -> None:
     assert best.link is None  # no link of what is asked about
     (reason,) = best.reasons
     assert isinstance(reason, ByLikeness)
-    assert reason.text() == "3 of 4 that also have released_in ireland have released_in uk"
+    assert reason.text() == "3 of 4 with released_in ireland and any released_in have released_in uk"
     assert reason.answer == Step("released_in", "in", "f3")
     # Of nine films with a country 3 came out in the UK: p = 1/3, and (3 + 3/3) / (7/3) = 12/7.
     assert best.score == pytest.approx(math.log1p(math.log(12 / 7)))
@@ -126,7 +129,7 @@ def test_likeness_is_said_with_a_link_of_the_answer() -> None:
     # Where was f3 released? f0, f1 and f2 were in Ireland as well as in the UK.
     best = model.predict(head="f3", relation="released_in", combine=combine).answers[0]
     assert best.entity == "uk"
-    assert best.reasons[0].text() == "1 of 2 that also have 'f0 released_in it' has 'f3 released_in it'"
+    assert best.reasons[0].text() == "1 of 2 with 'f0 released_in it' and any released_in has 'f3 released_in it'"
 
 
 def test_what_adds_most_to_a_score_is_the_first_reason() -> None:

@@ -19,7 +19,7 @@ from ookg.evidence.habits import Habits
 from ookg.evidence.source import NO_LINK, Asked, Source, Spoken, Why
 from ookg.graph.grown import GrownGraph, Triple
 from ookg.graph.linked import link_rows
-from ookg.kernels.cpu_company import companions
+from ookg.kernels.cpu_company import companions, company_sizes
 from ookg.kernels.cpu_likeness import HAS, ONLY_STATED, STATED, likeness_sums
 from ookg.types import Array, FloatArray, IntArray
 
@@ -27,8 +27,9 @@ from ookg.types import Array, FloatArray, IntArray
 SMOOTHING = 3.0
 # Of the answers that are stated, and about so many known links of all of them; at even distances where there are more.
 MOST_ANSWERS, MOST_LINKS = 1000, 100_000
-# Links that are looked at, those first that most answers have; one that more entities have says little.
-MOST_SHARED, MOST_HAVING = 2000, 4000
+# Links that count, those first that most answers have, of so many times as many that are looked at; one that more
+# entities have says little. And how many entities have them, in all.
+MOST_SHARED, LOOKED_AT, MOST_HAVING, MOST_MEMBERS = 2000, 10, 4000, 500_000
 
 
 @dataclass(frozen=True)
@@ -106,38 +107,41 @@ class Likeness(Source):
         place = np.minimum(np.searchsorted(domain, stated), len(domain) - 1)
         known[stated] = np.where(times[place] <= repeats, ONLY_STATED, STATED)
         sums, best, speaker = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
-        having = np.zeros(len(shared.links), dtype=np.int64)
+        numbers = np.zeros((len(shared.links), 2), dtype=np.int64)
         sizes = len(stated), len(domain)
         found = sums, best, speaker
-        touched = likeness_sums((starts, members), shared.counts, sizes, SMOOTHING, known, found, having)
+        touched = likeness_sums((starts, members), sizes, SMOOTHING, known, found, numbers)
         touched.sort()
         values = np.log1p(np.sqrt(sums[touched]))
-        return _SpokenLikeness(touched, values, asked, shared, having, speaker[touched], known[touched])
+        return _SpokenLikeness(touched, values, asked, shared, numbers, speaker[touched], known[touched])
 
     def _shared(self, asked: Asked, stated: IntArray) -> _Shared:
-        """The links of the answers, and how many have each: of very many, estimated from those that are looked at."""
+        """The links of the answers; of very many, those that most of them have, and not too many others."""
         looked_at = stated[even_places(len(stated), MOST_ANSWERS)]
         rows = link_rows(self.graph, looked_at, most=max(1, MOST_LINKS // len(looked_at)))
         rows = rows.select((rows.other != looked_at[rows.owner]) & (rows.other != asked.entity))
         wide = 1 + int(rows.other.max(initial=0))
         keys = np.unique((rows.link * wide + rows.other) * len(looked_at) + rows.owner) // len(looked_at)
         keys, counts = np.unique(keys, return_counts=True)
-        if len(keys) > MOST_SHARED:
-            most = np.sort(np.argsort(-counts, kind="stable")[:MOST_SHARED])
-            keys, counts = keys[most], counts[most]
-        return _Shared(keys // wide, keys % wide, counts * (len(stated) / len(looked_at)))
+        keys = keys[np.argsort(-counts, kind="stable")[: LOOKED_AT * MOST_SHARED]]
+        index, back, others = self.graph.index, (keys // wide) ^ 1, keys % wide
+        given = given_lists(self.graph, others, back)
+        sizes = company_sizes(index_arrays(index), asked.entity, others, index_links(index, back), given)
+        few = np.flatnonzero(sizes <= MOST_HAVING)[:MOST_SHARED]
+        keys = np.sort(keys[few[np.cumsum(sizes[few]) <= MOST_MEMBERS]])
+        return _Shared(keys // wide, keys % wide)
 
     def _having(self, asked: Asked, shared: _Shared) -> tuple[IntArray, IntArray]:
-        """Who has each of the links, as lists: (links + 1,) where each starts, and all of them; none if too many do."""
+        """Who has each of the links, as lists: (links + 1,) where each starts, and all of them."""
         index, back = self.graph.index, shared.links ^ 1
         given = given_lists(self.graph, shared.others, back)
         ends = index_links(index, back)
-        starts, members = companions(index_arrays(index), asked.entity, shared.others, ends, given, MOST_HAVING + 1)
+        starts, members = companions(index_arrays(index), asked.entity, shared.others, ends, given, MOST_HAVING)
         refuse_damage(index, members)
         sizes = np.diff(starts)
         owner = np.repeat(np.arange(len(sizes)), sizes)
         highest = max(index.num_entities - 1, int(given[1].max(initial=-1)))  # what is beyond is damage
-        kept = (members != shared.others[owner]) & (sizes <= MOST_HAVING)[owner] & (members <= highest)
+        kept = (members != shared.others[owner]) & (members <= highest)  # loops are no evidence
         if not kept.all():
             members = members[kept]
             starts = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=len(sizes)))])
@@ -154,23 +158,22 @@ class Likeness(Source):
 
 @dataclass(frozen=True)
 class _Shared:
-    """The links that answers have, ascending: directed relations, their other ends, and how many answers have each."""
+    """The links that answers have, ascending: directed relations, and their other ends."""
 
     links: IntArray
     others: IntArray
-    counts: Array
 
 
 @dataclass(frozen=True)
 class _SpokenLikeness(Spoken):
-    """having: (links,) how many have each link and the asked relation
+    """numbers: (links, 2) how many answers have each link, and how many have it and the asked relation
 
     speaker: (answers,) the link that says most for each; known: (answers,) as the kernel has it
     """
 
     asked: Asked
     shared: _Shared
-    having: IntArray
+    numbers: IntArray
     speaker: IntArray
     known: Array
 
@@ -186,9 +189,9 @@ class _SpokenLikeness(Spoken):
         if place is None:
             return None
         link, known = int(self.speaker[place]), int(self.known[place])
-        having = int(self.having[link])
-        count = min(round(float(self.shared.counts[link])), having) - (known >= STATED)
+        count, having = self.numbers[link].tolist()
+        count -= known >= STATED
         having -= known == ONLY_STATED
         shared = int(self.shared.links[link]), int(self.shared.others[link])
         back = self.asked.code ^ 1, self.asked.entity
-        return LikenessWhy(NO_LINK, NO_LINK, max(count, 1) / max(having, 1), *shared, count, having, *back)
+        return LikenessWhy(NO_LINK, NO_LINK, count / having, *shared, count, having, *back)

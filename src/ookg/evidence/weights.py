@@ -19,11 +19,12 @@ class RankingWeights(Mapping[str, float]):
     vector: of -D, standardised over the known entities of the query, so that it fits any model's scale
     links: of the confidence of the best direct link, 0 to 1; habits: of log(1 + times seen at this end of the relation)
     paths: of what paths of two steps lead to; company: of what those have who share a link with the asked entity;
-        network, encoder: of log p + 15 by the two parts of a graph neural network, where there is one
-    likeness: of what answers have in common with those that are there already; and so any other registered source
+        then any other registered source
     new: what an answer that is itself new gets on top
     hubness: how much of a new answer's hubness is taken off: a vector that is a mean lies nearer to everything than a
         trained one; 1 takes off what it is nearer to known entities on average, in the unit of the vector's score
+    network, encoder: of log p + 15 by the two parts of a graph neural network, where there is one
+    likeness: of what answers have in common with those that are there already
 
     Weights are given by name, or in this order. What is not given has its default, which for all but vector, links and
     habits is 0. The defaults come from a simulation in the training triples of FB15k-Head-10; `ookg tune` fits

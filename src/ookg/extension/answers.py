@@ -185,7 +185,8 @@ class ByLikeness(AnswerReason):
     def text(self, name: Callable[[str], str] = str) -> str:
         """How many of those that have the answer's link are answers."""
         have = "has" if self.count == 1 else "have"
-        return f"{self.count} of {self.having} that also have {self.link.text(name)} {have} {self.back.text(name)}"
+        having = f"{self.having} with {self.link.text(name)} and any {name(self.back.relation)}"
+        return f"{self.count} of {having} {have} {self.back.text(name)}"
 
 
 @dataclass(frozen=True)

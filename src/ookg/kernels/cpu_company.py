@@ -75,6 +75,26 @@ def _merge(rows: tuple[Array, int, int], added: tuple[Array, int, int], own: int
 
 
 @compiled()
+def company_sizes(
+    index: tuple[Array, Array, Array], own: int, ends: Array, wanted: Array, given: tuple[Array, Array]
+) -> Array:
+    """For each link of an entity how many others have it too, (links,). The arguments are those of `companions`."""
+    offsets, link, other = index
+    given_starts, given_others = given
+    sizes = np.zeros(len(ends), dtype=np.int64)
+    for place in range(len(ends)):
+        first, last = rows_of_link(offsets, link, ends[place], wanted[place])
+        before, after = _around(other, first, last, own)
+        sizes[place] = last - first - (after - before)
+        if len(given_starts):
+            for added in range(given_starts[place], given_starts[place + 1]):
+                entity = given_others[added]
+                if entity != own and not is_in(other, first, last, entity):
+                    sizes[place] += 1
+    return sizes
+
+
+@compiled()
 def companions(
     index: tuple[Array, Array, Array],
     own: int,
@@ -93,18 +113,9 @@ def companions(
     offsets, link, other = index
     given_starts, given_others = given
     starts = np.zeros(len(ends) + 1, dtype=np.int64)
-    sizes = np.zeros(len(ends), dtype=np.int64)
+    sizes = company_sizes(index, own, ends, wanted, given)
     for place in range(len(ends)):
-        first, last = rows_of_link(offsets, link, ends[place], wanted[place])
-        before, after = _around(other, first, last, own)
-        size = last - first - (after - before)
-        if len(given_starts):
-            for added in range(given_starts[place], given_starts[place + 1]):
-                entity = given_others[added]
-                if entity != own and not is_in(other, first, last, entity):
-                    size += 1
-        sizes[place] = size
-        starts[place + 1] = starts[place] + min(size, most)
+        starts[place + 1] = starts[place] + min(sizes[place], most)
     members = np.zeros(starts[len(ends)], dtype=np.int64)
     for place in range(len(ends)):
         first, last = rows_of_link(offsets, link, ends[place], wanted[place])

@@ -18,20 +18,20 @@ LEAST_PART = 1e-9  # below it is rounding
 @compiled()
 def likeness_sums(
     lists: tuple[Array, Array],
-    counts: Array,
     sizes: tuple[int, int],
     smoothing: float,
     known: Array,
     found: tuple[Array, Array, Array],
-    having: Array,
+    numbers: Array,
 ) -> Array:
     """Over the links that answers have, add the square of what each says to all who have it; return who they are.
 
-    lists: (links + 1,) where the list of each link starts, and those who have it, ascending; counts: (links,) how many
-        of the answers have it; sizes: how many answers there are, and how many entities have the asked relation at all
+    lists: (links + 1,) where the list of each link starts, and those who have it, ascending
+    sizes: how many answers there are, and how many entities have the asked relation at all
     known: (entities,) as `HAS`, `STATED` and `ONLY_STATED` say, else 0
     found: what is written, (entities,) of 0 before: the sums, the largest single part and its link
-    having: what is written, (links,): how many of those who have it have the asked relation at all
+    numbers: what is written, (links, 2): how many of those who have it are answers, and how many have the asked
+        relation at all
 
     An answer is looked at as if it were none: without what it adds to the counts itself.
     """
@@ -42,14 +42,14 @@ def likeness_sums(
     num_touched = 0
     for link in range(len(starts) - 1):
         first, last = starts[link], starts[link + 1]
-        number = 0
+        count, number = 0, 0
         for place in range(first, last):
             if place > first and members[place] == members[place - 1]:  # a triple that is stated twice
                 continue
-            if 0 <= members[place] < len(known) and known[members[place]] > 0:
-                number += 1
-        having[link] = number
-        count = min(counts[link], float(number))
+            if 0 <= members[place] < len(known):
+                count += known[members[place]] >= STATED
+                number += known[members[place]] >= HAS
+        numbers[link, 0], numbers[link, 1] = count, number
         usual = answers / domain
         usually = math.log((count + smoothing * usual) / (number + smoothing) / usual)
         for place in range(first, last):
@@ -64,7 +64,7 @@ def likeness_sums(
                     continue
                 gone = 1 if known[entity] == ONLY_STATED else 0
                 share = (answers - 1) / max(domain - gone, 1)
-                left = max(count - 1.0, 0.0) + smoothing * share
+                left = count - 1 + smoothing * share
                 part = math.log(left / (number - gone + smoothing) / share)
             if part <= LEAST_PART:
                 continue

@@ -153,9 +153,9 @@ def choose_known(
 
     None where there are too few questions, or very many triples.
 
-    Direct links, unless all evidence, or none, ranks the right answers higher by more than chance. The weights are not
-    searched: in every graph some true triples are missing. Evidence speaks for them most, and they count as wrong
-    answers here, so that a search ends with weights that are far too low.
+    Direct links and likeness, unless all evidence, or none, ranks the right answers higher by more than chance. Weights
+    are not searched: in every graph some true triples are missing. Evidence speaks for them most, and they count as
+    wrong answers here, so that a search ends with weights that are far too low.
 
     embeddings: of one model, or of several that answer together, that have not learned the answers; known: (triples, 3)
     what the evidence is counted on, without them; also_true: (triples, 3) what else is held out, and no wrong answer

@@ -307,7 +307,7 @@ class AfterUpdate(Method):
         return CombinedScorer(vectors, evidence, trained.ranking)
 
     def rough_seconds(self, dataset: str, on_gpu: bool) -> float:
-        """Those of a default training and an update of each model."""
+        """Those of a default training and two updates of each model."""
         del dataset
         return len(self.models) * (10.0 if on_gpu else 300.0)
 
