@@ -7,15 +7,14 @@ asked entity's links, and among them those that have each answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from ookg.evidence.around import distinct_links, given_lists, index_arrays, index_links, refuse_damage
-from ookg.evidence.habits import Habits
-from ookg.evidence.source import Asked, Source, Spoken, Why
-from ookg.graph.grown import GrownGraph, Triple
+from ookg.evidence.habits import FromGraph
+from ookg.evidence.source import Asked, Spoken, Why
 from ookg.kernels.cpu_company import companions, company_shares
 from ookg.types import FloatArray, IntArray
 
@@ -40,7 +39,7 @@ class CompanyWhy(Why):
 
 
 @dataclass(frozen=True, eq=False)
-class Company(Source):
+class Company(FromGraph):
     """For a question (e, q, ?), over the links (l, x) of e:
 
         share(a) = max over the links of (n + m·p) / (N + m), m = 3
@@ -56,34 +55,10 @@ class Company(Source):
     Links with an N of 0 say nothing; if none says anything, share(a) = p. What never stood at that end of q has no
     evidence. The asked triple is no evidence for itself: if it is there already, C, p and s are those without it, and
     (l, x) = (q, a) does not speak for a. Links of an entity to itself are not used.
-
-    ends: how often an entity has stood at each end of a relation. All else is read from the graph when asked.
     """
 
     name: ClassVar[str] = "company"
     features: ClassVar[tuple[str, ...]] = ("company of the head", "company of the tail")
-    judges: ClassVar[bool] = False
-    reads_graph: ClassVar[bool] = True
-
-    graph: GrownGraph
-    ends: Habits
-
-    @classmethod
-    def count(cls, triples: IntArray, graph: GrownGraph) -> Company:
-        """Of known triples."""
-        return cls(graph, Habits.count(triples, graph))
-
-    def with_given(self, given: IntArray, after: GrownGraph) -> Company:
-        """With given triples."""
-        return replace(self, graph=after, ends=self.ends.with_given(given, after))
-
-    def plus(self, triple: Triple, after: GrownGraph) -> Company:
-        """With one more triple."""
-        return replace(self, graph=after, ends=self.ends.plus(triple, after))
-
-    def minus(self, triple: Triple, after: GrownGraph) -> Company:
-        """Without one triple."""
-        return replace(self, graph=after, ends=self.ends.minus(triple, after))
 
     def of_question(self, asked: Asked) -> Spoken:
         """The evidence for all that has stood where the answer stands."""
@@ -104,14 +79,6 @@ class Company(Source):
         speaker = np.where((shared.best >= least)[:, None], shared.speaker, -1)
         speaks = np.flatnonzero(values)
         return _SpokenCompany(answers[speaks], values[speaks], shared, speaker[speaks])
-
-    def of_claims(self, claims: IntArray) -> FloatArray:
-        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
-        return self.of_both_ends(claims)
-
-    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
-        """That of the end which is asked for."""
-        return features[:, 1 if asks_tail else 0]
 
     def links_for(self, asked: Asked, answer: int, most: int = 3) -> list[CompanyWhy]:
         """The shared links that speak for one answer, those first of whose company the largest part has it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -191,6 +191,47 @@ class Habits(Source):
             more = [self.change.get(one, nothing).get(other, 0) for one, other in pairs]
             counts = counts + np.array(more, dtype=np.int64)
         return counts
+
+
+@dataclass(frozen=True, eq=False)
+class FromGraph(Source):
+    """What reads the graph when it is asked, and counts nothing ahead but who stands at the ends of relations.
+
+    It knows of questions alone, so a claim is asked as a question about each of its ends.
+
+    ends: how often an entity has stood at each end of a relation
+    """
+
+    judges: ClassVar[bool] = False
+    reads_graph: ClassVar[bool] = True
+
+    graph: GrownGraph
+    ends: Habits
+
+    @classmethod
+    def count(cls, triples: IntArray, graph: GrownGraph) -> Self:
+        """Of known triples."""
+        return cls(graph, Habits.count(triples, graph))
+
+    def with_given(self, given: IntArray, after: GrownGraph) -> Self:
+        """With given triples."""
+        return replace(self, graph=after, ends=self.ends.with_given(given, after))
+
+    def plus(self, triple: Triple, after: GrownGraph) -> Self:
+        """With one more triple."""
+        return replace(self, graph=after, ends=self.ends.plus(triple, after))
+
+    def minus(self, triple: Triple, after: GrownGraph) -> Self:
+        """Without one triple."""
+        return replace(self, graph=after, ends=self.ends.minus(triple, after))
+
+    def of_claims(self, claims: IntArray) -> FloatArray:
+        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
+        return self.of_both_ends(claims)
+
+    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
+        """That of the end which is asked for."""
+        return features[:, 1 if asks_tail else 0]
 
 
 def _added(entities: IntArray, counts: IntArray, more: IntArray, times: IntArray) -> tuple[IntArray, IntArray]:

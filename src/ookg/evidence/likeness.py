@@ -8,20 +8,19 @@ end, with those who are like the asked entity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from ookg.evidence.around import even_places, given_lists, index_arrays, index_links, refuse_damage
-from ookg.evidence.habits import Habits
-from ookg.evidence.source import NO_LINK, Asked, Source, Spoken, Why
-from ookg.graph.grown import GrownGraph, Triple
+from ookg.evidence.habits import FromGraph
+from ookg.evidence.source import NO_LINK, Asked, Spoken, Why
 from ookg.graph.linked import link_rows
 from ookg.kernels.cpu_company import companions, company_sizes
 from ookg.kernels.cpu_likeness import HAS, ONLY_STATED, STATED, likeness_sums
-from ookg.types import Array, FloatArray, IntArray
+from ookg.types import Array, IntArray
 
 # A link counts as if this many more had it, who are answers as often as all are.
 SMOOTHING = 3.0
@@ -50,7 +49,7 @@ class LikenessWhy(Why):
 
 
 @dataclass(frozen=True, eq=False)
-class Likeness(Source):
+class Likeness(FromGraph):
     """For a question (e, q, ?) with the answers A that are stated, over the links (l, x) that these have, x not e:
 
         evidence(a) = log(1 + √(Σ part²)), over those links that a has too
@@ -63,34 +62,10 @@ class Likeness(Source):
     more often than others says nothing. The squares let a few strong links count for more than many weak ones, which
     mostly say the same again. An answer that is stated already is looked at as if it were not. Without an answer there
     is no evidence.
-
-    ends: how often an entity has stood at each end of a relation. All else is read from the graph when asked.
     """
 
     name: ClassVar[str] = "likeness"
     features: ClassVar[tuple[str, ...]] = ("likeness of the head", "likeness of the tail")
-    judges: ClassVar[bool] = False
-    reads_graph: ClassVar[bool] = True
-
-    graph: GrownGraph
-    ends: Habits
-
-    @classmethod
-    def count(cls, triples: IntArray, graph: GrownGraph) -> Likeness:
-        """Of known triples."""
-        return cls(graph, Habits.count(triples, graph))
-
-    def with_given(self, given: IntArray, after: GrownGraph) -> Likeness:
-        """With given triples."""
-        return replace(self, graph=after, ends=self.ends.with_given(given, after))
-
-    def plus(self, triple: Triple, after: GrownGraph) -> Likeness:
-        """With one more triple."""
-        return replace(self, graph=after, ends=self.ends.plus(triple, after))
-
-    def minus(self, triple: Triple, after: GrownGraph) -> Likeness:
-        """Without one triple."""
-        return replace(self, graph=after, ends=self.ends.minus(triple, after))
 
     def of_question(self, asked: Asked) -> Spoken:
         """The evidence for all that has a link in common with an answer."""
@@ -146,14 +121,6 @@ class Likeness(Source):
             members = members[kept]
             starts = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=len(sizes)))])
         return starts, members
-
-    def of_claims(self, claims: IntArray) -> FloatArray:
-        """(claims, 2) the evidence for the head, and for the tail, of each claim as an answer about the other one."""
-        return self.of_both_ends(claims)
-
-    def as_answers(self, features: FloatArray, *, asks_tail: bool) -> FloatArray:
-        """That of the end which is asked for."""
-        return features[:, 1 if asks_tail else 0]
 
 
 @dataclass(frozen=True)
